@@ -1,10 +1,7 @@
 package chilimit_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,39 +25,15 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		case "Timeout":
 			use = middleware.Timeout(time.Millisecond)
 			handler = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-		case "Compress":
-			use = middleware.Compress(5)
-			handler = func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/plain")
-				w.WriteHeader(http.StatusCreated)
-				_, _ = w.Write(make([]byte, 4096))
-			}
 		case "Recoverer":
 			use = middleware.Recoverer
 			handler = func(http.ResponseWriter, *http.Request) { panic("a handler's mistake") }
-		case "RequestSize":
-			use = middleware.RequestSize(8)
-			handler = func(w http.ResponseWriter, r *http.Request) {
-				if _, err := io.ReadAll(r.Body); err != nil {
-					http.Error(w, "too large", http.StatusRequestEntityTooLarge)
-				}
-			}
 		default:
 			t.Fatalf("the test does not know %q", c.Middleware)
 		}
 		r := chi.NewRouter()
-		if c.InFront {
-			r.Use(limit...)
-			r.Use(use)
-		} else {
-			r.Use(use)
-			r.Use(limit...)
-		}
+		r.Use(endings.Order(c, use, limit...)...)
 		r.Post("/", handler)
-		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
-		request.Header.Set("Accept-Encoding", "gzip")
-		rec := httptest.NewRecorder()
-		r.ServeHTTP(rec, request)
-		return rec.Code
+		return endings.Ask(r)
 	})
 }

@@ -103,21 +103,6 @@ func ExampleRule() {
 	// bob 429
 }
 
-// A handler can read the decision.
-func ExampleFromContext() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(100)},
-	}))
-	r := chi.NewRouter()
-	r.With(chilimit.New(limiter, chilimit.ByIP())).Get("/", func(w http.ResponseWriter, r *http.Request) {
-		if res, ok := chilimit.FromContext(r.Context()); ok {
-			fmt.Fprintf(w, "%d left", res.Remaining)
-		}
-	})
-	fmt.Println(send(r, "GET", "/", nil).Body)
-	// Output: 99 left
-}
-
 func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, target, nil)
 	maps.Copy(req.Header, header)

@@ -2,8 +2,6 @@ package echolimit_test
 
 import (
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,18 +19,16 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			echolimit.New(c.Slots, echolimit.Global(endings.Key)),
 			echolimit.New(c.Calls, echolimit.Global(endings.Key), echolimit.WithRefund(func(_ echo.Context, status int) bool { return c.See(status) })),
 		}
-		heeds := func(c echo.Context) error {
-			<-c.Request().Context().Done()
-			return c.Request().Context().Err()
-		}
 		var use echo.MiddlewareFunc
 		var handler echo.HandlerFunc
 		switch c.Middleware {
 		case "Timeout":
 			//lint:ignore SA1019 apps use it
-			use, handler = middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Millisecond}), heeds
-		case "ContextTimeout":
-			use, handler = middleware.ContextTimeout(time.Millisecond), heeds
+			use = middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Millisecond})
+			handler = func(c echo.Context) error {
+				<-c.Request().Context().Done()
+				return c.Request().Context().Err()
+			}
 		case "Gzip":
 			use = middleware.Gzip()
 			handler = func(c echo.Context) error { return c.Blob(http.StatusCreated, "text/plain", make([]byte, 4096)) }
@@ -47,16 +43,8 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		}
 		e := echo.New()
 		e.Logger.SetLevel(7) // no panic is logged
-		if c.InFront {
-			e.Use(append(limit, use)...)
-		} else {
-			e.Use(append([]echo.MiddlewareFunc{use}, limit...)...)
-		}
+		e.Use(endings.Order(c, use, limit...)...)
 		e.POST("/", handler)
-		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
-		request.Header.Set("Accept-Encoding", "gzip")
-		rec := httptest.NewRecorder()
-		e.ServeHTTP(rec, request)
-		return rec.Code
+		return endings.Ask(e)
 	})
 }

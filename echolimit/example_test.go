@@ -116,20 +116,6 @@ func ExampleRule() {
 	// bob 429
 }
 
-// A handler can read the decision.
-func ExampleFromContext() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(100)},
-	}))
-	e := echo.New()
-	e.GET("/", func(c echo.Context) error {
-		res, _ := echolimit.FromContext(c)
-		return c.String(http.StatusOK, fmt.Sprintf("%d left", res.Remaining))
-	}, echolimit.New(limiter, echolimit.ByIP()))
-	fmt.Println(send(e, "GET", "/", nil).Body)
-	// Output: 99 left
-}
-
 func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, target, nil)
 	maps.Copy(req.Header, header)

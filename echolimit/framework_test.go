@@ -1,12 +1,6 @@
 package echolimit_test
 
-import (
-	"io"
+import "github.com/labstack/echo/v4"
 
-	"github.com/labstack/echo/v4"
-)
-
-// silence and committed differ between the versions of echo.
-func silence(e *echo.Echo) { e.Logger.SetOutput(io.Discard) }
-
+// committed differs between the versions of echo.
 func committed(c echo.Context) bool { return c.Response().Committed }

@@ -50,7 +50,7 @@ var kit = adaptertest.Kit[*fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fib
 	Query:       func(c *fiber.Ctx, name string) string { return c.Query(name) },
 	Error:       func(status int) error { return fiber.NewError(status) },
 	Serve:       serve,
-	RouteAdvice: "app.Get(path, limiter, handler)",
+	RouteAdvice: "app.Get(path, limiter, handler)", RoutesAgain: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -71,6 +71,9 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 				app.Failed(fe.Code)
 			}
+			if errors.Is(err, adaptertest.ErrNotFound) {
+				return c.SendStatus(fiber.StatusNotFound)
+			}
 			return fiber.DefaultErrorHandler(c, err)
 		},
 	})
@@ -90,8 +93,13 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			res, ok := fiberlimit.FromContext(c)
 			reply := route.Handle(c.UserContext(), res, ok, fiberlimit.AllFromContext(c))
 			switch {
+			case reply.Err != nil:
+				return reply.Err
 			case reply.AsError:
 				return fiber.NewError(reply.Status)
+			case reply.Again != "":
+				c.Path(reply.Again)
+				return c.RestartRouting()
 			case reply.Hijack != nil:
 				c.Status(reply.Status).Context().Hijack(reply.Hijack)
 				return nil

@@ -113,21 +113,6 @@ func ExampleRule() {
 	// bob 429
 }
 
-// A handler can read the decision.
-func ExampleFromContext() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(100)},
-	}))
-	app := fiber.New()
-	app.Get("/", fiberlimit.New(limiter, fiberlimit.ByIP()), func(c *fiber.Ctx) error {
-		res, _ := fiberlimit.FromContext(c)
-		return c.SendString(fmt.Sprintf("%d left", res.Remaining))
-	})
-	_, body, _ := send(app, "GET", "/", nil)
-	fmt.Println(body)
-	// Output: 99 left
-}
-
 func send(app *fiber.App, method, target string, header http.Header) (code int, body string, _ http.Header) {
 	req := httptest.NewRequest(method, target, nil)
 	maps.Copy(req.Header, header)

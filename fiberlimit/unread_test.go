@@ -11,54 +11,44 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	recovery "github.com/gofiber/fiber/v2/middleware/recover"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // An error handler that resets the response takes the end of the connection
 // with it. What is left of the body is not read as requests all the same. A
 // panic of OnDenied is no way around either.
 func TestNothingReopensAConnectionWithAnUnreadBody(t *testing.T) {
+	reset := func(c *fiber.Ctx) error {
+		c.Response().Reset()
+		return c.SendStatus(http.StatusTeapot)
+	}
 	for name, x := range map[string]struct {
-		handle fiber.ErrorHandler
-		denied func(*fiber.Ctx, core.Result) error
+		handle  fiber.ErrorHandler
+		options []fiberlimit.Option
 	}{
-		"an error handler that resets the response": {handle: func(c *fiber.Ctx, _ error) error {
-			c.Response().Reset()
-			return c.SendStatus(http.StatusTeapot)
+		"an error handler that resets the response": {handle: func(c *fiber.Ctx, _ error) error { return reset(c) }},
+		"OnDenied that panics": {options: []fiberlimit.Option{
+			fiberlimit.OnDenied(func(*fiber.Ctx, core.Result) error { panic("denied") }),
 		}},
-		"OnDenied that panics": {denied: func(*fiber.Ctx, core.Result) error { panic("denied") }},
-		"OnDenied that resets the response": {denied: func(c *fiber.Ctx, _ core.Result) error {
-			c.Response().Reset()
-			return c.SendStatus(http.StatusTeapot)
+		"OnDenied that resets the response": {options: []fiberlimit.Option{
+			fiberlimit.OnDenied(func(c *fiber.Ctx, _ core.Result) error { return reset(c) }),
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}))
+			limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(1))
+			limittest.Use(t, limiter, "global:all", 1)
 			app := fiber.New(fiber.Config{StreamRequestBody: true, DisableStartupMessage: true, ErrorHandler: x.handle})
-			options := []fiberlimit.Option{fiberlimit.WithCost(func(*fiber.Ctx) (int64, error) { return 2, nil })}
-			if x.denied != nil {
-				options = append(options, fiberlimit.OnDenied(x.denied))
-			}
-			app.Use(func(c *fiber.Ctx) (err error) {
-				defer func() {
-					if p := recover(); p != nil {
-						err = c.SendStatus(http.StatusInternalServerError)
-					}
-				}()
-				return c.Next()
-			})
-			app.Post("/", fiberlimit.New(limiter, fiberlimit.Global("all"), options...), func(c *fiber.Ctx) error { return nil })
+			app.Use(recovery.New())
+			app.Post("/", fiberlimit.New(limiter, fiberlimit.Global("all"), x.options...))
 			var smuggled atomic.Int64
 			app.Get("/free", func(*fiber.Ctx) error { smuggled.Add(1); return nil })
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			go func() { _ = app.Listener(l) }()
-			t.Cleanup(func() { _ = app.Shutdown() })
-			conn, err := net.Dial("tcp", l.Addr().String())
+			conn, err := net.Dial("tcp", started(t, app.Listener))
 			require.NoError(t, err)
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))

@@ -16,8 +16,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 )
 
+func init() { gin.SetMode(gin.ReleaseMode) } // it prints nothing
+
 func TestConformance(t *testing.T) {
-	gin.SetMode(gin.ReleaseMode)
 	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
@@ -45,7 +46,7 @@ var kit = adaptertest.Kit[*gin.Context, ginlimit.KeyFunc, ginlimit.Option, ginli
 	Cookie:      func(c *gin.Context, name string) string { value, _ := c.Cookie(name); return value },
 	Query:       (*gin.Context).Query,
 	Serve:       serve,
-	ProblemBody: true, RouteKnownInUse: true, NetHTTP: true,
+	ProblemBody: true, RouteKnownInUse: true, RoutesAgain: true, NetHTTP: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -74,6 +75,9 @@ func serve(l net.Listener, app adaptertest.App[gin.HandlerFunc]) error {
 			switch {
 			case reply.HTTP != nil:
 				reply.HTTP(c.Writer, c.Request)
+			case reply.Again != "":
+				c.Request.URL.Path = reply.Again
+				r.HandleContext(c)
 			case reply.AsError:
 				_ = c.AbortWithError(reply.Status, errors.New("handler"))
 			default:

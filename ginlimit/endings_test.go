@@ -2,8 +2,6 @@ package ginlimit_test
 
 import (
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
@@ -24,14 +22,8 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		}
 		use := gin.RecoveryWithWriter(io.Discard)
 		r := gin.New()
-		if c.InFront {
-			r.Use(append(limit, use)...)
-		} else {
-			r.Use(append([]gin.HandlerFunc{use}, limit...)...)
-		}
-		r.GET("/", func(*gin.Context) { panic("a handler's mistake") })
-		rec := httptest.NewRecorder()
-		r.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
-		return rec.Code
+		r.Use(endings.Order(c, use, limit...)...)
+		r.POST("/", func(*gin.Context) { panic("a handler's mistake") })
+		return endings.Ask(r)
 	})
 }

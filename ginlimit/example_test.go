@@ -13,7 +13,6 @@ import (
 )
 
 func Example() {
-	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(2)},
 	}))
@@ -33,7 +32,6 @@ func Example() {
 
 // Each client address may send two requests at once, and two an hour.
 func ExamplePerIP() {
-	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.Use(ginlimit.PerIP(core.PerHour(2)))
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello") })
@@ -51,7 +49,6 @@ func ExamplePerIP() {
 // A key function of your own takes gin's context. Here it returns the user that
 // earlier middleware found.
 func ExampleKeyFunc() {
-	gin.SetMode(gin.ReleaseMode)
 	var byUser ginlimit.KeyFunc = func(c *gin.Context) (string, error) {
 		user := c.GetString("user")
 		if user == "" {
@@ -78,7 +75,6 @@ func ExampleKeyFunc() {
 
 // Only failed logins count: a success returns its token.
 func ExampleOption() {
-	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
 	}))
@@ -104,35 +100,9 @@ func ExampleOption() {
 	// 429
 }
 
-// Expensive requests cost more tokens.
-func ExampleWithCost() {
-	gin.SetMode(gin.ReleaseMode)
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersLegacy,
-	}))
-	r := gin.New()
-	r.Use(ginlimit.New(limiter, ginlimit.Global("all"), ginlimit.WithCost(func(c *gin.Context) (int64, error) {
-		if c.FullPath() == "/export" {
-			return 8, nil
-		}
-		return 1, nil
-	})))
-	r.GET("/export", func(*gin.Context) {})
-	r.GET("/item", func(*gin.Context) {})
-	for _, path := range []string{"/export", "/item", "/export"} {
-		w := send(r, "GET", path, nil)
-		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
-	}
-	// Output:
-	// 200 2
-	// 200 1
-	// 429 1
-}
-
 // The user and the organisation pay both, or none of them. Here the
 // organisation denies the second user.
 func ExampleRule() {
-	gin.SetMode(gin.ReleaseMode)
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
@@ -150,22 +120,6 @@ func ExampleRule() {
 	// Output:
 	// ann 200
 	// bob 429
-}
-
-// A handler can read the decision.
-func ExampleFromContext() {
-	gin.SetMode(gin.ReleaseMode)
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(100)},
-	}))
-	r := gin.New()
-	r.GET("/", ginlimit.New(limiter, ginlimit.ByIP()), func(c *gin.Context) {
-		if res, ok := ginlimit.FromContext(c); ok {
-			c.String(http.StatusOK, "%d left", res.Remaining)
-		}
-	})
-	fmt.Println(send(r, "GET", "/", nil).Body)
-	// Output: 99 left
 }
 
 func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {

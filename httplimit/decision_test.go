@@ -11,6 +11,9 @@ import (
 	"testing"
 	"weak"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
@@ -32,12 +35,9 @@ func TestKeptContextDoesNotKeepTheRequest(t *testing.T) {
 	for range 3 {
 		runtime.GC()
 	}
-	if request.Value() != nil {
-		t.Error("the request is still in memory")
-	}
-	if _, ok := httplimit.FromContext(kept); !ok {
-		t.Error("the context has lost the decision")
-	}
+	assert.Nil(t, request.Value(), "the request is still in memory")
+	_, ok := httplimit.FromContext(kept)
+	assert.True(t, ok, "the context has lost the decision")
 }
 
 // The server removes the files of a form when the request is over.
@@ -45,34 +45,23 @@ func TestUploadedFilesAreRemoved(t *testing.T) {
 	var name string
 	s := httptest.NewServer(behind(t, func(_ http.ResponseWriter, r *http.Request) {
 		f, _, err := r.FormFile("file")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer f.Close()
+		assert.NoError(t, err)
 		if on, ok := f.(*os.File); ok {
 			name = on.Name()
+			_ = on.Close()
 		}
 	}))
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	file, err := form.CreateFormFile("file", "file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, _ = file.Write(make([]byte, 33<<20)) // more than FormFile keeps in memory
 	_ = form.Close()
 	res, err := http.Post(s.URL, form.FormDataContentType(), &body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = res.Body.Close()
 	s.Close() // waits until the request is over
-	if name == "" {
-		t.Fatal("premise: the upload is in a file")
-	}
-	if _, err := os.Stat(name); err == nil {
-		t.Error("the file is left:", name)
-		_ = os.Remove(name)
-	}
+	require.NotEmpty(t, name, "the premise: the upload is in a file")
+	defer os.Remove(name)
+	assert.NoFileExists(t, name)
 }

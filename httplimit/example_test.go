@@ -118,20 +118,6 @@ func ExampleRule() {
 	// bob 429
 }
 
-// A handler can read the decision.
-func ExampleFromContext() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(100)},
-	}))
-	handler := httplimit.New(limiter, httplimit.ByIP())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if res, ok := httplimit.FromContext(r.Context()); ok {
-			fmt.Fprintf(w, "%d left", res.Remaining)
-		}
-	}))
-	fmt.Println(send(handler, "GET", "/", nil).Body)
-	// Output: 99 left
-}
-
 func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, target, nil)
 	maps.Copy(req.Header, header)

@@ -31,7 +31,7 @@ func (r *records) Handle(ctx context.Context, record slog.Record) error {
 func TestEventsBecomeLogRecordsOfTheirSpan(t *testing.T) {
 	log := &records{Handler: slog.Default().Handler()}
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1).WithName("few")}}
-	s := serve(t, core.NewMemoryStore(), policy, nil, otellimit.WithEventLog(slog.New(log)))
+	s := serve(t, core.NewMemoryStore(), policy, otellimit.WithEventLog(slog.New(log)))
 	for i, outcome := range []string{"allowed", "denied"} {
 		_, span := s.get(t, "ann")
 		assert.Empty(t, span.Events, "%s: the event is no event of the span", outcome)

@@ -4,21 +4,16 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
 func TestNewFailsWithAllMistakes(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = client.Close() })
-	store := redisstore.New(client)
 	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithEventLog(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
-		otellimit.WithRedisStore("main", store), otellimit.WithRedisStore("main", store))
+		otellimit.WithRedisStore("main", busy{}), otellimit.WithRedisStore("main", busy{}))
 	for _, want := range []string{
 		"WithMeterProvider: <nil> must be a MeterProvider", "WithEventLog: <nil> must be a Logger", "WithMaxSeries: 0 must be at least 1", `WithRedisStore: "a" has no store`,
 		`WithRedisStore: "main" must be a name that no other store has`,
@@ -27,7 +22,7 @@ func TestNewFailsWithAllMistakes(t *testing.T) {
 	}
 
 	for _, refused := range []string{"ratelimit.decisions", "ratelimit.decision.duration", "ratelimit.redis.calls", "ratelimit.breaker.state", "ratelimit.fallback", "callback"} {
-		_, err = otellimit.New(otellimit.WithMeterProvider(refusing{name: refused}), otellimit.WithRedisStore("main", store))
+		_, err = otellimit.New(otellimit.WithMeterProvider(refusing{name: refused}), otellimit.WithRedisStore("main", busy{}))
 		assert.ErrorIs(t, err, errRefused, refused)
 		assert.ErrorContains(t, err, "otellimit: ")
 	}

@@ -2,10 +2,8 @@ package otellimit_test
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
@@ -30,7 +29,7 @@ func TestMetricsAndSpansRecordRequests(t *testing.T) {
 	} {
 		t.Run(p.policy.Name, func(t *testing.T) {
 			p.policy.Limits = []core.Limit{core.PerDay(1).WithName("few"), core.PerDay(100).WithName("many")}
-			s := serve(t, core.NewMemoryStore(), p.policy, nil)
+			s := serve(t, core.NewMemoryStore(), p.policy)
 			attributes := func(outcome string) []attribute.KeyValue {
 				return []attribute.KeyValue{
 					attribute.String("ratelimit.policy", p.policy.Name), attribute.String("ratelimit.limit", "few"), attribute.String("ratelimit.outcome", outcome),
@@ -54,25 +53,20 @@ func TestMetricsAndSpansRecordRequests(t *testing.T) {
 				return name + "{ratelimit.limit=few,ratelimit.outcome=" + outcome + ",ratelimit.policy=" + p.policy.Name + ",ratelimit.source=store}"
 			}
 			assert.Equal(t, map[string]float64{
-				series("ratelimit.decisions", "allowed"): 1,
-				series("ratelimit.decisions", p.denied):  1,
-				series("ratelimit.tokens", "allowed"):    1,
-				series("ratelimit.tokens", p.denied):     1,
-
+				series("ratelimit.decisions", "allowed"): 1, series("ratelimit.decisions", p.denied): 1,
+				series("ratelimit.tokens", "allowed"): 1, series("ratelimit.tokens", p.denied): 1,
 				"ratelimit.decision.duration{ratelimit.policy=" + p.policy.Name + ",ratelimit.source=store}": 2,
-			}, collect(t, s.metrics))
+			}, s.collected())
 		})
 	}
 }
 
 func TestSeriesBeyondTheBoundAreCountedAsOther(t *testing.T) {
-	reader := sdkmetric.NewManualReader()
-	telemetry, err := otellimit.New(otellimit.WithMaxSeries(10), otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
-	require.NoError(t, err)
+	telemetry, collected := measured(t, otellimit.WithMaxSeries(10))
 	for i := range 100 {
-		telemetry.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 1, Capacity: 1})
+		telemetry.Observe(t.Context(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 1, Capacity: 1})
 	}
-	values := collect(t, reader)
+	values := collected()
 	assert.Len(t, values, 33, "10 sets and (other), for each of three metrics")
 	assert.InDelta(t, 90, values["ratelimit.decisions{ratelimit.limit=(other),ratelimit.outcome=allowed,ratelimit.policy=(other),ratelimit.source=store}"], 0)
 }
@@ -93,27 +87,49 @@ func TestDefaultProviderIsTheGlobalOne(t *testing.T) {
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	telemetry, err := otellimit.New(nil)
 	require.NoError(t, err)
-	telemetry.Observe(context.Background(), core.Observation{Policy: "api", Cost: 1})
+	telemetry.Observe(t.Context(), core.Observation{Policy: "api", Cost: 1})
 	assert.Len(t, collect(t, reader), 3)
 }
 
 // A client may choose the cost, for example as a Content-Length.
 func TestTokensOfARequestAreAtMostTheCapacity(t *testing.T) {
-	reader := sdkmetric.NewManualReader()
-	telemetry, err := otellimit.New(otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	telemetry, collected := measured(t)
+	telemetry.Observe(t.Context(), core.Observation{Policy: "api", Cost: 21, Capacity: 20})
+	assert.InDelta(t, 20, collected()["ratelimit.tokens{ratelimit.outcome=allowed,ratelimit.policy=api,ratelimit.source=store}"], 0)
+}
+
+func TestSlotsInUseAreMeasured(t *testing.T) {
+	telemetry, collected := measured(t)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5)}}, core.WithObserver(telemetry.Observe)))
+	first, err := limiter.AllowN(t.Context(), "ann", 2)
 	require.NoError(t, err)
-	limiter, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100), core.PerHour(20)}},
-		core.WithObserver(telemetry.Observe))
-	require.NoError(t, err)
-	for _, cost := range []int64{math.MaxInt64, 21, math.MaxInt64} {
-		_, err := limiter.AllowN(context.Background(), "k", cost)
-		require.NoError(t, err)
+	limittest.Use(t, limiter, "bob", 3)
+	const slots = "ratelimit.slots.in_use{ratelimit.policy=exports}"
+	assert.InDelta(t, 5, collected()[slots], 0, "those of all keys")
+	require.NoError(t, first.Release(t.Context()))
+	require.NoError(t, first.Release(t.Context()))
+	values := collected()
+	assert.InDelta(t, 3, values[slots], 0, "what is released is not in use")
+	for name := range values {
+		assert.NotContains(t, name, "outcome=slots", "changes are no decisions")
 	}
-	tokens := 0.0
-	for name, value := range collect(t, reader) {
-		if strings.HasPrefix(name, "ratelimit.tokens{") {
-			tokens += value
-		}
+}
+
+// Failed settlements and slots have metrics of their own, with a bounded number
+// of series: they are no decisions, and have no tokens or durations.
+func TestWhatIsNoDecisionHasBoundedSeries(t *testing.T) {
+	telemetry, collected := measured(t, otellimit.WithMaxSeries(2))
+	for i := range 5 {
+		policy := strconv.Itoa(i)
+		telemetry.Observe(t.Context(), core.Observation{Policy: policy, Outcome: core.OutcomeUnsettled, Err: core.ErrUnavailable})
+		telemetry.Observe(t.Context(), core.Observation{Policy: policy, Outcome: core.OutcomeSlots, Slots: -1})
 	}
-	assert.InDelta(t, 60, tokens, 0, "three requests, each counted as at most 20")
+	assert.Equal(t, map[string]float64{
+		"ratelimit.unsettled{ratelimit.policy=0}":          1,
+		"ratelimit.unsettled{ratelimit.policy=1}":          1,
+		"ratelimit.unsettled{ratelimit.policy=(other)}":    3,
+		"ratelimit.slots.in_use{ratelimit.policy=0}":       -1,
+		"ratelimit.slots.in_use{ratelimit.policy=1}":       -1,
+		"ratelimit.slots.in_use{ratelimit.policy=(other)}": -3,
+	}, collected())
 }

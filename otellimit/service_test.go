@@ -24,17 +24,16 @@ import (
 type service struct {
 	*httptest.Server
 
-	metrics *sdkmetric.ManualReader
-	spans   *tracetest.InMemoryExporter
+	collected func() map[string]float64
+	spans     *tracetest.InMemoryExporter
 }
 
-func serve(t *testing.T, store core.Store, policy core.Policy, limiterOptions []core.LimiterOption, options ...otellimit.Option) *service {
+func serve(t *testing.T, store core.Store, policy core.Policy, options ...otellimit.Option) *service {
 	t.Helper()
-	s := &service{metrics: sdkmetric.NewManualReader(), spans: tracetest.NewInMemoryExporter()}
-	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.metrics))
-	telemetry, err := otellimit.New(append(options, otellimit.WithMeterProvider(meters))...)
-	require.NoError(t, err)
-	limiter, err := core.NewLimiter(store, policy, append(limiterOptions, core.WithObserver(telemetry.Observe))...)
+	s := &service{spans: tracetest.NewInMemoryExporter()}
+	var telemetry *otellimit.Telemetry
+	telemetry, s.collected = measured(t, options...)
+	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe))
 	require.NoError(t, err)
 
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.spans)).Tracer("test")
@@ -63,6 +62,16 @@ func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
 	return res.StatusCode, s.spans.GetSpans()[0]
 }
 
+// measured returns Telemetry with a meter of its own, and a function that
+// collects what it measured.
+func measured(t *testing.T, options ...otellimit.Option) (telemetry *otellimit.Telemetry, collected func() map[string]float64) {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	telemetry, err := otellimit.New(append(options, otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))...)
+	require.NoError(t, err)
+	return telemetry, func() map[string]float64 { return collect(t, reader) }
+}
+
 // collect returns the values of all metrics by name{attributes}. The value of a
 // histogram is its count.
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
@@ -70,9 +79,6 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	var all metricdata.ResourceMetrics
 	require.NoError(t, reader.Collect(context.Background(), &all))
 	values := map[string]float64{}
-	at := func(name string, set attribute.Set) string {
-		return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
-	}
 	for _, scope := range all.ScopeMetrics {
 		assert.Equal(t, "github.com/tokenbucket-go/ratelimit/otellimit", scope.Scope.Name)
 		for _, m := range scope.Metrics {
@@ -80,21 +86,13 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 			switch data := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				assert.Equal(t, m.Name != "ratelimit.slots.in_use", data.IsMonotonic, m.Name)
-				for _, p := range data.DataPoints {
-					values[at(m.Name, p.Attributes)] = float64(p.Value)
-				}
+				points(values, m.Name, data.DataPoints)
 			case metricdata.Sum[float64]:
-				for _, p := range data.DataPoints {
-					values[at(m.Name, p.Attributes)] = p.Value
-				}
+				points(values, m.Name, data.DataPoints)
 			case metricdata.Gauge[int64]:
-				for _, p := range data.DataPoints {
-					values[at(m.Name, p.Attributes)] = float64(p.Value)
-				}
+				points(values, m.Name, data.DataPoints)
 			case metricdata.Gauge[float64]:
-				for _, p := range data.DataPoints {
-					values[at(m.Name, p.Attributes)] = p.Value
-				}
+				points(values, m.Name, data.DataPoints)
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					values[at(m.Name, p.Attributes)] = float64(p.Count)
@@ -105,4 +103,14 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 		}
 	}
 	return values
+}
+
+func at(name string, set attribute.Set) string {
+	return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
+}
+
+func points[N int64 | float64](values map[string]float64, name string, list []metricdata.DataPoint[N]) {
+	for _, p := range list {
+		values[at(name, p.Attributes)] = float64(p.Value)
+	}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestSpansHaveKeysOnlyWithKeys(t *testing.T) {
 	for want, options := range [][]otellimit.Option{nil, {otellimit.WithKeys()}} {
-		s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, nil, options...)
+		s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, options...)
 		_, span := s.get(t, "ann")
 		require.Len(t, span.Events, 1)
 		keys := 0
@@ -30,7 +30,7 @@ func TestSpansHaveKeysOnlyWithKeys(t *testing.T) {
 			}
 		}
 		assert.Equal(t, want, keys)
-		for series := range collect(t, s.metrics) {
+		for series := range s.collected() {
 			assert.NotContains(t, series, "ann", "keys are in no metric")
 		}
 	}

@@ -2,7 +2,6 @@ package promlimit_test
 
 import (
 	"context"
-	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -11,73 +10,53 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
-	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-// service is a real server with a limited root and /metrics.
-type service struct {
-	*httptest.Server
-
-	registry *prometheus.Registry
-}
-
-func serve(t *testing.T, store core.Store, policy core.Policy, options ...promlimit.Option) *service {
+// text returns what a scrape of a Collector answers.
+func text(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
-	metrics := promlimit.New(options...)
-	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe))
-	require.NoError(t, err)
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(metrics))
-	mux := http.NewServeMux()
-	mux.Handle("/", httplimit.New(limiter, httplimit.ByHeader("X-User"))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	s := &service{httptest.NewServer(mux), registry}
-	t.Cleanup(s.Close)
-	return s
+	require.NoError(t, registry.Register(c))
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	return w.Body.String()
 }
 
-// get requests path and returns the status and the body.
-func (s *service) get(t *testing.T, path string, header ...string) (int, string) {
+// scrape returns the values of all series whose names begin with prefix.
+func scrape(t *testing.T, c prometheus.Collector, prefix string) map[string]float64 {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.URL+path, nil)
-	require.NoError(t, err)
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	res, err := s.Client().Do(r)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return res.StatusCode, string(body)
-}
-
-// sample scrapes the service and returns the value of a series, or NaN if it is
-// missing.
-func (s *service) sample(t *testing.T, series string) float64 {
-	t.Helper()
-	_, text := s.get(t, "/metrics")
-	for line := range strings.Lines(text) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
-			f, err := strconv.ParseFloat(value, 64)
-			require.NoError(t, err)
-			return f
+	values := map[string]float64{}
+	for line := range strings.Lines(text(t, c)) {
+		if !strings.HasPrefix(line, prefix) {
+			continue
 		}
+		i := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[i:]), 64)
+		require.NoError(t, err, line)
+		values[line[:i]] = value
 	}
-	return math.NaN()
+	return values
+}
+
+func sum(values map[string]float64) (all float64) {
+	for _, value := range values {
+		all += value
+	}
+	return all
 }
 
 func TestScrapeCountsRequests(t *testing.T) {
@@ -91,90 +70,37 @@ func TestScrapeCountsRequests(t *testing.T) {
 	} {
 		t.Run(p.policy.Name, func(t *testing.T) {
 			p.policy.Limits = []core.Limit{core.PerDay(2).WithName("few"), core.PerDay(100).WithName("many")}
-			s := serve(t, core.NewMemoryStore(), p.policy)
+			metrics := promlimit.New()
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), p.policy, core.WithObserver(metrics.Observe)))
+			handler := httplimit.New(limiter, httplimit.ByHeader("X-User"))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			for _, want := range []int{200, 200, p.status} {
-				status, _ := s.get(t, "/", "X-User", "ann")
-				assert.Equal(t, want, status)
+				w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+				r.Header.Set("X-User", "ann")
+				handler.ServeHTTP(w, r)
+				assert.Equal(t, want, w.Code)
 			}
-			_, _ = s.get(t, "/")
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) // without a key there is no decision
 
-			decisions := func(outcome string) float64 {
-				return s.sample(t, `ratelimit_decisions_total{limit="few",outcome="`+outcome+`",policy="`+p.policy.Name+`",source="store"}`)
+			policy := `policy="` + p.policy.Name + `"`
+			decisions := func(outcome string) string {
+				return `ratelimit_decisions_total{limit="few",outcome="` + outcome + `",` + policy + `,source="store"}`
 			}
-			assert.InDelta(t, 2, decisions("allowed"), 0)
-			assert.InDelta(t, 1, decisions(p.denied), 0, "a request without a key has no decision")
-			assert.InDelta(t, 1, s.sample(t, `ratelimit_tokens_total{outcome="`+p.denied+`",policy="`+p.policy.Name+`"}`), 0)
-			assert.InDelta(t, 3, s.sample(t, `ratelimit_decision_duration_seconds_count{policy="`+p.policy.Name+`",source="store"}`), 0)
-			_, text := s.get(t, "/metrics")
-			assert.NotContains(t, text, "ann", "keys of clients are in no series")
+			tokens := func(outcome string) string {
+				return `ratelimit_tokens_total{outcome="` + outcome + `",` + policy + `}`
+			}
+			assert.Equal(t, map[string]float64{decisions("allowed"): 2, decisions(p.denied): 1}, scrape(t, metrics, "ratelimit_decisions"))
+			assert.Equal(t, map[string]float64{tokens("allowed"): 2, tokens(p.denied): 1}, scrape(t, metrics, "ratelimit_tokens"))
+			assert.Equal(t, map[string]float64{`ratelimit_decision_duration_seconds_count{` + policy + `,source="store"}`: 3},
+				scrape(t, metrics, "ratelimit_decision_duration_seconds_count"))
+			assert.NotContains(t, text(t, metrics), "ann", "keys of clients are in no series")
 		})
 	}
 }
 
-func TestScrapeCountsCallsToRedis(t *testing.T) {
-	store := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), redisstore.WithLease(10),
-		core.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) })) // stands still, so the key stays busy on a slow machine
-	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{{Name: "l", Capacity: 100, RefillRate: 1, RefillInterval: 24 * time.Hour}}},
-		promlimit.WithRedisStore("main", store))
-	for range 120 {
-		_, _ = s.get(t, "/", "X-User", "ann")
-	}
-	decisions := func(outcome, source string) float64 {
-		return s.sample(t, `ratelimit_decisions_total{limit="l",outcome="`+outcome+`",policy="api",source="`+source+`"}`)
-	}
-	assert.InDelta(t, decisions("allowed", "lease"), s.sample(t, `ratelimit_leased_decisions_total{store="main"}`), 0)
-	assert.InDelta(t, decisions("denied", "deny-cache"), s.sample(t, `ratelimit_deny_cache_hits_total{store="main"}`), 0)
-	assert.InDelta(t, 100, decisions("allowed", "lease")+decisions("allowed", "store"), 0)
-	calls := s.sample(t, `ratelimit_batch_size_count{store="main"}`)
-	assert.Positive(t, calls)
-	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="1"}`), 0, "requests one after another are in separate calls")
-	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="512"}`), 0)
-	assert.InDelta(t, float64(store.Stats().Decisions), s.sample(t, `ratelimit_batch_size_sum{store="main"}`), 0)
-	assert.InDelta(t, 0, s.sample(t, `ratelimit_breaker_state{store="main"}`), 0)
-}
-
-// The test kills the store's server and starts it again.
-func TestScrapeShowsAnOutage(t *testing.T) {
-	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = client.Close() })
-	store := redisstore.New(client, redisstore.WithTimeout(20*time.Second), redisstore.WithBreaker(1, time.Millisecond))
-	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}, promlimit.WithRedisStore("main", store))
-	state := func() float64 { return s.sample(t, `ratelimit_breaker_state{store="main"}`) }
-	opened := func() float64 { return s.sample(t, `ratelimit_breaker_opened_total{store="main"}`) }
-	away := func() float64 { return s.sample(t, `ratelimit_fallback_seconds_total{store="main"}`) }
-	status, _ := s.get(t, "/", "X-User", "ann")
-	require.Equal(t, http.StatusOK, status)
-	assert.InDelta(t, 0, state(), 0)
-	assert.InDelta(t, 0, opened(), 0)
-	assert.InDelta(t, 0, away(), 0)
-
-	server.Kill()
-	status, _ = s.get(t, "/", "X-User", "ann")
-	require.Equal(t, http.StatusOK, status, "the process decides by itself")
-	assert.Positive(t, state())
-	assert.InDelta(t, 1, opened(), 0)
-	assert.Positive(t, away())
-	assert.InDelta(t, 1, s.sample(t, `ratelimit_decisions_total{limit="api",outcome="allowed",policy="api",source="fallback"}`), 0)
-
-	server.Restart(t)
-	require.Eventually(t, func() bool {
-		_, _ = s.get(t, "/", "X-User", "ann")
-		return state() == 0
-	}, 20*time.Second, time.Millisecond, "the breaker closes when the server is back")
-	assert.InDelta(t, 1, opened(), 0, "an outage is counted once")
-	settled := away()
-	assert.InDelta(t, settled, away(), 0, "the time of the outage no longer grows")
-}
-
 func TestMetricNamesPassTheLinters(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = client.Close() })
-	store := redisstore.New(client)
-	s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}},
-		promlimit.WithRedisStore("main", store), promlimit.WithRedisStore("other", store))
-	_, _ = s.get(t, "/", "X-User", "ann")
-	problems, err := testutil.GatherAndLint(s.registry)
+	metrics := promlimit.New(promlimit.WithRedisStore("main", busy{}), promlimit.WithRedisStore("other", busy{}))
+	metrics.Observe(t.Context(), core.Observation{Policy: "api"})
+	problems, err := testutil.CollectAndLint(metrics)
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 
@@ -183,9 +109,8 @@ func TestMetricNamesPassTheLinters(t *testing.T) {
 		t.Log("promtool is not on the PATH: its check is skipped")
 		return
 	}
-	_, text := s.get(t, "/metrics", "Accept", "text/plain")
 	check := exec.Command(promtool, "check", "metrics")
-	check.Stdin = strings.NewReader(text)
+	check.Stdin = strings.NewReader(text(t, metrics))
 	out, err := check.CombinedOutput()
 	assert.NoError(t, err, "promtool check metrics: %s", out)
 }
@@ -206,28 +131,12 @@ func TestAllSeriesTogetherAreBounded(t *testing.T) {
 	for i := range 500 {
 		for source := core.FromStore; source <= core.FromFailOpen; source++ {
 			for outcome := core.OutcomeAllowed; outcome <= core.OutcomeError; outcome++ {
-				c.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Outcome: outcome, Source: source})
+				c.Observe(t.Context(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Outcome: outcome, Source: source})
 			}
 		}
 	}
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(c))
-	w := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	lines, observed := 0, 0.0
-	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		lines++
-		if strings.HasPrefix(line, "ratelimit_decision_duration_seconds_count") {
-			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
-			require.NoError(t, err)
-			observed += n
-		}
-	}
-	assert.LessOrEqual(t, lines, 3*most+20+4+5*18, "as WithMaxSeries says")
-	assert.InDelta(t, 500*5*4, observed, 0, "all durations are counted")
+	assert.LessOrEqual(t, len(scrape(t, c, "ratelimit_")), 3*most+20+4+5*18, "as WithMaxSeries says")
+	assert.InDelta(t, 500*5*4, sum(scrape(t, c, "ratelimit_decision_duration_seconds_count")), 0, "all durations are counted")
 }
 
 func TestSeriesBeyondTheBoundAreCountedAsOther(t *testing.T) {
@@ -236,34 +145,26 @@ func TestSeriesBeyondTheBoundAreCountedAsOther(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range 100 {
-				c.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 2, Capacity: 5})
+				policy := "p" + strconv.Itoa(i)
+				c.Observe(t.Context(), core.Observation{Policy: policy, Limit: "l", Cost: 2, Capacity: 5})
+				c.Observe(t.Context(), core.Observation{Policy: policy, Outcome: core.OutcomeUnsettled})
+				c.Observe(t.Context(), core.Observation{Policy: policy, Outcome: core.OutcomeSlots, Slots: 3})
 			}
 		})
 	}
 	all.Wait()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(c))
-	n, err := testutil.GatherAndCount(registry, "ratelimit_decisions_total")
-	require.NoError(t, err)
-	assert.Equal(t, 11, n)
-	sums := map[string]float64{}
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			sums[f.GetName()] += m.GetCounter().GetValue()
-		}
+	for name, want := range map[string]float64{
+		"ratelimit_decisions_total": 400, "ratelimit_tokens_total": 800, "ratelimit_unsettled_total": 400, "ratelimit_slots_in_use": 1200,
+	} {
+		values := scrape(t, c, name)
+		assert.Len(t, values, 11, "%s: 10 policies and (other)", name)
+		assert.InDelta(t, want, sum(values), 0, "%s: all are counted", name)
 	}
-	assert.InDelta(t, 400, sums["ratelimit_decisions_total"], 0, "all are counted")
-	assert.InDelta(t, 800, sums["ratelimit_tokens_total"], 0)
 }
 
 func TestRegistrationFailsWithAllMistakes(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = client.Close() })
-	store := redisstore.New(client)
-	c := promlimit.New(nil, promlimit.WithRedisStore("a", nil), promlimit.WithRedisStore("main", store), promlimit.WithRedisStore("main", store),
-		promlimit.WithRedisStore("\xff", store), promlimit.WithBuckets(), promlimit.WithBuckets(2, 1), promlimit.WithBuckets(math.NaN()), promlimit.WithMaxSeries(0))
+	c := promlimit.New(nil, promlimit.WithRedisStore("a", nil), promlimit.WithRedisStore("main", busy{}), promlimit.WithRedisStore("main", busy{}),
+		promlimit.WithRedisStore("\xff", busy{}), promlimit.WithBuckets(), promlimit.WithBuckets(2, 1), promlimit.WithBuckets(math.NaN()), promlimit.WithMaxSeries(0))
 	err := prometheus.NewRegistry().Register(c)
 	require.Error(t, err)
 	for _, want := range []string{
@@ -272,11 +173,63 @@ func TestRegistrationFailsWithAllMistakes(t *testing.T) {
 	} {
 		assert.ErrorContains(t, err, "promlimit."+want)
 	}
-	c.Observe(context.Background(), core.Observation{Policy: "api"})
+	c.Observe(t.Context(), core.Observation{Policy: "api"})
 
 	registry := prometheus.NewRegistry()
 	require.NoError(t, registry.Register(promlimit.New()))
 	err = registry.Register(promlimit.New())
 	var twice prometheus.AlreadyRegisteredError
 	assert.ErrorAs(t, err, &twice, "a registry accepts only one Collector")
+}
+
+// A client can send the largest Content-Length. The counter adds at most the
+// capacity, so it stays exact.
+func TestTokensOfARequestAreAtMostTheCapacity(t *testing.T) {
+	metrics := promlimit.New()
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "upload", Limits: []core.Limit{core.PerDay(100), core.PerHour(20)},
+	}, core.WithObserver(metrics.Observe)))
+	handler := httplimit.New(limiter, httplimit.ByIP(), httplimit.WithCost(httplimit.CostByContentLength(1)))(http.NotFoundHandler())
+	for _, length := range []int64{math.MaxInt64, 21, math.MaxInt64} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil)
+		r.ContentLength = length
+		handler.ServeHTTP(w, r)
+		assert.Equal(t, http.StatusTooManyRequests, w.Code)
+	}
+	assert.Equal(t, map[string]float64{`ratelimit_tokens_total{outcome="denied",policy="upload"}`: 60},
+		scrape(t, metrics, "ratelimit_tokens"), "three requests, each counted as at most 20")
+}
+
+func TestFailedSettlementsHaveAMetricOfTheirOwn(t *testing.T) {
+	c := promlimit.New()
+	for range 3 {
+		c.Observe(t.Context(), core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled, Err: core.ErrUnavailable})
+	}
+	assert.Equal(t, map[string]float64{`ratelimit_unsettled_total{policy="api"}`: 3}, scrape(t, c, "ratelimit_"),
+		"they are no decisions, and have no tokens or durations")
+}
+
+func TestSlotsInUseAreExposed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := promlimit.New()
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5)}}, core.WithObserver(metrics.Observe)))
+		exposes := func(n float64, rule string) {
+			t.Helper()
+			synctest.Wait()
+			assert.Equal(t, map[string]float64{`ratelimit_slots_in_use{policy="exports"}`: n}, scrape(t, metrics, "ratelimit_slots_in_use"), rule)
+		}
+		first, err := limiter.AllowN(t.Context(), "ann", 2)
+		require.NoError(t, err)
+		limittest.Use(t, limiter, "bob", 1)
+		exposes(3, "those of all keys")
+		require.NoError(t, first.Release(t.Context()))
+		exposes(1, "what is released is not in use")
+		time.Sleep(2 * time.Minute)
+		exposes(0, "nor what MaxHold has freed")
+		for _, name := range []string{"ratelimit_decisions_total", "ratelimit_decision_duration_seconds_count"} {
+			values := scrape(t, metrics, name)
+			assert.Len(t, values, 1, "%s: changes are no decisions", name)
+			assert.InDelta(t, 2, sum(values), 0, "%s: two were decided", name)
+		}
+	})
 }

@@ -100,20 +100,30 @@ func FuzzForwardedFor(f *testing.F) {
 			f.Add(peer, header)
 		}
 	}
-	ip := adapter.ClientIP(core.TrustProxies(trusted...))
+	fuzzClient(f, adapter.ClientIP(core.TrustProxies(trusted...)), "X-Forwarded-For", naiveClient, "198.51.100.66, 10.0.0.1")
+}
+
+// fuzzClient compares ip with naive, for requests with lines of field. Once the
+// search has ended, more lines to the left, such as forged, must change nothing.
+func fuzzClient(
+	f *testing.F, ip func(adapter.Request) (string, error), field string,
+	naive func(peer string, lines []string) (key string, ended bool), forged ...string,
+) {
 	f.Fuzz(func(t *testing.T, peer, header string) {
-		lines, key := keyBy(ip, peer, "X-Forwarded-For", header)
+		lines, key := keyBy(ip, peer, field, header)
 		got := key(lines)
 		if got == refused {
 			return
 		}
-		want, ended := naiveClient(peer, lines)
+		want, ended := naive(peer, lines)
 		if got != want {
-			t.Errorf("peer %q, X-Forwarded-For %q: the client is %q, want %q, the first hop from the right that is not trusted", peer, lines, got, want)
+			t.Errorf("peer %q, %s %q: the client is %q, want %q, the first hop from the right that is not trusted", peer, field, lines, got, want)
 		}
-		if forged := append([]string{"198.51.100.66, 10.0.0.1"}, lines...); ended && key(forged) != got {
-			t.Errorf("peer %q: X-Forwarded-For %q names the client %q, but %q, with more to the left of it, names %q: a client can forge its address",
-				peer, lines, got, forged, key(forged))
+		for _, line := range forged {
+			if more := append([]string{line}, lines...); ended && key(more) != got {
+				t.Errorf("peer %q: %s %q names the client %q, but %q, with more to the left of it, names %q: a client can forge its address",
+					peer, field, lines, got, more, key(more))
+			}
 		}
 	})
 }

@@ -14,8 +14,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
+
+func newRequest() *request {
+	return &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+}
 
 // A limiter that is nil is a mistake in the program, and the only one for which
 // a handler panics.
@@ -25,6 +30,19 @@ func TestInHandlerRefusesNoLimiter(t *testing.T) {
 		require.ErrorContains(t, err, "Allow limiter: <nil> must be a limiter from core.NewLimiter (RL306)", "the panic names the argument")
 	}()
 	adapter.InHandler[*request](nil, "k")
+}
+
+// The user's own middleware may call ByRoute behind a limiter. The note that it
+// leaves with the request is not a decision.
+func TestByRouteBehindALimiterKeepsTheDecision(t *testing.T) {
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(5))
+	x := newRequest()
+	v := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{}).Begin(x, x)
+	_, err := adapter.ByRoute("")(x)
+	require.NoError(t, err)
+	got, ok := middleware.FromContext(x.Decision())
+	assert.True(t, ok)
+	assert.Equal(t, v.Result().Limits(), got.Limits())
 }
 
 // A limit that is tried out in shadow mode must show all that it will refuse,
@@ -44,7 +62,7 @@ func TestShadowModeLogsRefusals(t *testing.T) {
 			engine := adapter.New(limiter, func(*request) (string, error) { return "", c.err }, adapter.Options[*request]{})
 			logged := logtest.Capture(func() {
 				for range 3 {
-					x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+					x := newRequest()
 					v := engine.Begin(x, x)
 					require.Equal(t, middleware.Allowed, v.Verdict)
 					require.Equal(t, core.Result{}, v.Result())
@@ -63,40 +81,10 @@ func TestShadowModeLogsRefusals(t *testing.T) {
 	}
 }
 
-func TestFailedVerdictHasNoResult(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{Options: middleware.Options[*request]{
-		Cost: func(*request) (int64, error) { return -5, nil },
-	}})
-	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
-	v := engine.Begin(x, x)
-	assert.Equal(t, middleware.Failed, v.Verdict)
-	assert.ErrorIs(t, v.Err, core.ErrCost)
-	assert.Equal(t, core.Result{}, v.Result())
-}
-
-// An adapter treats a skipped request as an allowed one: Done has nothing to
-// return.
-func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{Options: middleware.Options[*request]{
-		Skip:   func(*request) bool { return true },
-		Refund: func(*request, int) bool { t.Error("Refund was called"); return true },
-	}})
-	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
-	v := engine.Begin(x, x)
-	assert.Equal(t, middleware.Allowed, v.Verdict)
-	assert.Equal(t, core.Result{}, v.Result())
-	assert.False(t, engine.WantsStatus(v))
-	assert.False(t, engine.Done(x, v, http.StatusOK))
-	engine.StatusHook(x, v)(http.StatusOK, true)
-	assert.Empty(t, x.w.Header(), "no fields of the limit")
-}
-
 // What a middleware has taken must stay counted, from its first request on.
 func TestAReloadAfterTheFirstRequestKeepsRequests(t *testing.T) {
 	key := func(*request) (string, error) { return "k", nil }
-	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerHour(9)}}))
+	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerHour(9))
 	for name, install := range map[string]func(*core.Limiter) *adapter.Engine[*request]{
 		"New": func(l *core.Limiter) *adapter.Engine[*request] {
 			return adapter.New(l, key, adapter.Options[*request]{})
@@ -105,8 +93,8 @@ func TestAReloadAfterTheFirstRequestKeepsRequests(t *testing.T) {
 			return adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: l, Key: key}, {Limiter: other, Key: key}}, adapter.Options[*request]{})
 		},
 	} {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-		x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+		limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(1))
+		x := newRequest()
 		require.Equal(t, middleware.Allowed, install(limiter).Begin(x, x).Verdict)
 		tokens := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithUnit("tokens")}}
 		require.ErrorContains(t, limiter.SetPolicy(tokens), `Policy.Limits: "requests" is a unit that callers take`, name)
@@ -118,8 +106,8 @@ func TestAReloadAfterTheFirstRequestKeepsRequests(t *testing.T) {
 // A handler that undoes its own decision, and a middleware that refunds it too,
 // return the tokens once.
 func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
-	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerDay(20)}}))
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(10))
+	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(20))
 	key := func(*request) (string, error) { return "k", nil }
 	options := adapter.Options[*request]{Options: middleware.Options[*request]{
 		Cost:   func(*request) (int64, error) { return 3, nil },
@@ -129,9 +117,8 @@ func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 		"New":         adapter.New(limiter, key, options),
 		"NewTogether": adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
 	} {
-		_, err := limiter.AllowN(t.Context(), "k", 5)
-		require.NoError(t, err)
-		x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+		limittest.Use(t, limiter, "k", 5)
+		x := newRequest()
 		v := engine.Begin(x, x)
 		require.Equal(t, middleware.Allowed, v.Verdict)
 		for i, want := range []error{nil, core.ErrSettled} {
@@ -140,9 +127,7 @@ func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 			require.ErrorIs(t, res.Undo(t.Context()), want, "%s: Undo %d", name, i+1)
 		}
 		engine.Done(x, v, http.StatusOK)
-		left, err := limiter.Peek(t.Context(), "k")
-		require.NoError(t, err)
-		assert.EqualValues(t, 5, left.Remaining, "%s: the tokens came back more than once, or never", name)
+		assert.EqualValues(t, 5, limittest.Left(t, limiter, "k"), "%s: the tokens came back more than once, or never", name)
 		require.NoError(t, limiter.Reset(t.Context(), "k"))
 	}
 }

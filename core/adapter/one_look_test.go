@@ -12,6 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // meanwhile is a context that calls a function where the engine looks whether
@@ -58,13 +59,13 @@ func TestAPolicyThatChangesMeanwhileFailsNoRequest(t *testing.T) {
 	} {
 		for _, together := range []bool{false, true} {
 			store := core.NewMemoryStore()
-			limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "key", Limits: c.before}))
+			limiter := limittest.Limiter(t, store, "key", c.before...)
 			options := adapter.Options[*request]{Options: c.options}
 			options.Settle = func(*request, int) core.Units { return nil }
 			key := func(*request) (string, error) { return "k", nil }
 			engine := adapter.New(limiter, key, options)
 			if together {
-				everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{requests(10), tokens(10)}}))
+				everybody := limittest.Limiter(t, store, "everybody", requests(10), tokens(10))
 				engine = adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, options)
 			}
 			changed := 0
@@ -76,7 +77,7 @@ func TestAPolicyThatChangesMeanwhileFailsNoRequest(t *testing.T) {
 			v := engine.Begin(x, x)
 			require.NotZero(t, changed, "%s: the premise: the policy changed while the request was decided", name)
 			assert.NotEqual(t, middleware.Failed, v.Verdict, "%s, together %t: %v", name, together, v.Err)
-			x = &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+			x = newRequest()
 			v = engine.Begin(x, x)
 			assert.NotEqual(t, middleware.Failed, v.Verdict, "%s, together %t: the next request: %v", name, together, v.Err)
 		}

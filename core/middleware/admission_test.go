@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,36 +51,5 @@ func TestCauseOfAFailure(t *testing.T) {
 				assert.False(t, engine.End(c, &a, ok), "%s: a call without a decision has nothing to refund", which)
 			}
 		})
-	}
-}
-
-// Limiters that decide together need no header fields either.
-func TestCallsOfSeveralLimitersWithoutHeaderFields(t *testing.T) {
-	store := core.NewMemoryStore()
-	rule := func(name string, n int64) middleware.Rule[func(*call) (string, error)] {
-		return middleware.Rule[func(*call) (string, error)]{Limiter: core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(n)}})), Key: byUser}
-	}
-	engine := middleware.NewTogether([]middleware.Rule[func(*call) (string, error)]{rule("user", 3), rule("organisation", 1)},
-		middleware.Options[*call]{Refund: refundUnavailable}, middleware.Protocol[*call]{})
-	for i, want := range []middleware.Verdict{middleware.Allowed, middleware.Allowed, middleware.Denied} {
-		c := &call{ctx: t.Context(), method: "/files.Files/Read", user: "ann"}
-		a := engine.Begin(c, c)
-		require.Equal(t, want, a.Verdict, "call %d of 1, of which the first is refunded", i+1)
-		code := ok
-		if i == 0 {
-			code = unavailable
-		}
-		assert.Equal(t, i == 0, engine.End(c, &a, code), "call %d: only an allowed call with the chosen code is refunded", i+1)
-		all := middleware.AllFromContext(c.Decision())
-		require.Len(t, all, 1, "call %d: several limiters decide once", i+1)
-		require.Len(t, all[0].Parts, 2, "call %d: the decisions of both limiters stay with it", i+1)
-		late := http.Header{}
-		a.Result().WriteHeaders(late)
-		for _, part := range all[0].Parts {
-			alone := http.Header{}
-			part.WriteHeaders(alone)
-			assert.NotEmpty(t, alone.Get("RateLimit"))
-			assert.Contains(t, strings.Join(late.Values("RateLimit"), ", "), alone.Get("RateLimit"), "fields can be written later, of both limiters")
-		}
 	}
 }

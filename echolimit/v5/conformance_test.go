@@ -77,6 +77,10 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 		if he := (*echo.HTTPError)(nil); errors.As(err, &he) {
 			app.Failed(he.Code)
 		}
+		if errors.Is(err, adaptertest.ErrNotFound) {
+			_ = c.NoContent(http.StatusNotFound)
+			return
+		}
 		echo.DefaultHTTPErrorHandler(false)(c, err)
 	}
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -99,13 +103,17 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 			res, ok := echolimit.FromContext(c)
 			reply := route.Handle(c.Request().Context(), res, ok, echolimit.AllFromContext(c))
 			switch {
+			case reply.Err != nil:
+				return reply.Err
 			case reply.HTTP != nil:
 				reply.HTTP(c.Response(), c.Request())
-				return nil
-			case reply.AsError:
+			case !reply.AsError:
+				return c.String(reply.Status, reply.Body)
+			}
+			if reply.AsError {
 				return echo.NewHTTPError(reply.Status, "")
 			}
-			return c.String(reply.Status, reply.Body)
+			return nil
 		}, route.Use...)
 	}
 	return http.Serve(l, e)

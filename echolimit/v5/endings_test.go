@@ -2,11 +2,8 @@ package echolimit_test
 
 import (
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/labstack/echo/v5"
 	"github.com/labstack/echo/v5/middleware"
@@ -21,18 +18,9 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			echolimit.New(c.Slots, echolimit.Global(endings.Key)),
 			echolimit.New(c.Calls, echolimit.Global(endings.Key), echolimit.WithRefund(func(_ *echo.Context, status int) bool { return c.See(status) })),
 		}
-		heeds := func(c *echo.Context) error {
-			<-c.Request().Context().Done()
-			return c.Request().Context().Err()
-		}
 		var use echo.MiddlewareFunc
 		var handler echo.HandlerFunc
 		switch c.Middleware {
-		case "ContextTimeout":
-			use, handler = middleware.ContextTimeout(time.Millisecond), heeds
-		case "Gzip":
-			use = middleware.Gzip()
-			handler = func(c *echo.Context) error { return c.Blob(http.StatusCreated, "text/plain", make([]byte, 4096)) }
 		case "Recover":
 			use = middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
 			handler = func(*echo.Context) error { panic("a handler's mistake") }
@@ -43,16 +31,8 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			t.Fatalf("the test does not know %q", c.Middleware)
 		}
 		e := echo.New()
-		if c.InFront {
-			e.Use(append(limit, use)...)
-		} else {
-			e.Use(append([]echo.MiddlewareFunc{use}, limit...)...)
-		}
+		e.Use(endings.Order(c, use, limit...)...)
 		e.POST("/", handler)
-		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
-		request.Header.Set("Accept-Encoding", "gzip")
-		rec := httptest.NewRecorder()
-		e.ServeHTTP(rec, request)
-		return rec.Code
+		return endings.Ask(e)
 	})
 }

@@ -1,14 +1,8 @@
 package echolimit_test
 
-import (
-	"log/slog"
+import "github.com/labstack/echo/v5"
 
-	"github.com/labstack/echo/v5"
-)
-
-// silence and committed differ between the versions of echo.
-func silence(e *echo.Echo) { e.Logger = slog.New(slog.DiscardHandler) }
-
+// committed differs between the versions of echo.
 func committed(c *echo.Context) bool {
 	res, err := echo.UnwrapResponse(c.Response())
 	return err == nil && res.Committed

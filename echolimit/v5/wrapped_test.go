@@ -3,7 +3,6 @@ package echolimit_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/echolimit/v5"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // opaque is a writer without Unwrap, so it hides the writer that it wraps.
@@ -32,11 +32,12 @@ func hiding(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+var gzip = middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000})
+
 // In echo v5 middleware in front may wrap the response writer and hold the
 // answer back until it returns. WithRefund must get the status that the client
 // gets, or not be reported.
 func TestRefundWithWrappedResponseWriters(t *testing.T) {
-	gzip := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000})
 	passing := echo.WrapMiddleware(func(h http.Handler) http.Handler { return h })
 	both := func(next echo.HandlerFunc) echo.HandlerFunc { return gzip(passing(next)) }
 	nothing := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
@@ -46,121 +47,43 @@ func TestRefundWithWrappedResponseWriters(t *testing.T) {
 	empty := func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }
 	failing := func(*echo.Context) error { return echo.ErrUnauthorized }
 	silent := func(*echo.Context) error { return nil }
-	for _, test := range []struct {
-		name     string
-		front    echo.MiddlewareFunc
-		handler  echo.HandlerFunc
-		code     int
-		reported []int
-	}{
-		{"gzip, no body", gzip, empty, 401, []int{401}},
-		{"gzip, a short body", gzip, answer(401, "no"), 401, []int{401}},
-		{"gzip, a long body", gzip, answer(401, strings.Repeat("no", 1000)), 401, []int{401}},
-		{"gzip, an error", gzip, failing, 401, []int{401}},
-		{"gzip, nothing written, not called", gzip, silent, 200, nil},
-		{"net/http middleware", passing, empty, 401, []int{401}},
-		{"net/http middleware, an error", passing, failing, 401, []int{401}},
-		{"net/http middleware, nothing written", passing, silent, 200, []int{200}},
-		{"a writer without Unwrap, not called", hiding, empty, 401, nil},
-		{"net/http middleware behind gzip", both, empty, 401, []int{401}},
-		{"net/http middleware behind gzip, a body", both, answer(401, "no"), 401, []int{401}},
-		{"net/http middleware behind gzip, an error", both, failing, 401, []int{401}},
-		{"nothing in front, net/http middleware behind", nothing, passing(empty), 401, []int{401}},
-		{"nothing in front, net/http middleware behind, nothing written", nothing, passing(silent), 200, []int{200}},
-		{"nothing in front, net/http middleware behind, an error", nothing, passing(failing), 401, []int{401}},
+	for _, test := range []refund{
+		{name: "gzip, no body", front: gzip, handler: empty, code: 401},
+		{name: "gzip, a short body", front: gzip, handler: answer(401, "no"), code: 401},
+		{name: "gzip, a long body", front: gzip, handler: answer(401, strings.Repeat("no", 1000)), code: 401},
+		{name: "gzip, an error", front: gzip, handler: failing, code: 401},
+		{name: "gzip, nothing written, not called", front: gzip, handler: silent, code: 200, reported: []int{}},
+		{name: "net/http middleware", front: passing, handler: empty, code: 401},
+		{name: "net/http middleware, an error", front: passing, handler: failing, code: 401},
+		{name: "net/http middleware, nothing written", front: passing, handler: silent, code: 200},
+		{name: "a writer without Unwrap, not called", front: hiding, handler: empty, code: 401, reported: []int{}},
+		{name: "net/http middleware behind gzip", front: both, handler: empty, code: 401},
+		{name: "net/http middleware behind gzip, a body", front: both, handler: answer(401, "no"), code: 401},
+		{name: "net/http middleware behind gzip, an error", front: both, handler: failing, code: 401},
+		{name: "net/http middleware behind", front: nothing, handler: passing(empty), code: 401},
+		{name: "net/http middleware behind, nothing written", front: nothing, handler: passing(silent), code: 200},
+		{name: "net/http middleware behind, an error", front: nothing, handler: passing(failing), code: 401},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			var reported []int
-			e := echo.New()
-			e.Use(test.front, echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
-				reported = append(reported, status)
-				return true
-			})))
-			e.GET("/", test.handler)
-			req := httptest.NewRequest(http.MethodGet, "/", nil)
-			req.Header.Set("Accept-Encoding", "gzip")
-			rec := httptest.NewRecorder()
-			e.ServeHTTP(rec, req)
-			if rec.Code != test.code || !slices.Equal(reported, test.reported) {
-				t.Errorf("the client got %d, want %d; WithRefund was called with %v, want %v", rec.Code, test.code, reported, test.reported)
-			}
-			want := 4 + int64(len(test.reported))
-			if res, err := limiter.Peek(t.Context(), "global:all"); err != nil || res.Remaining != want {
-				t.Errorf("%d tokens are left, %v; want %d of 5", res.Remaining, err, want)
-			}
-		})
-	}
-}
-
-// held is a writer that holds the status back until commit, and drops the body.
-type held struct {
-	http.ResponseWriter
-
-	status int
-}
-
-func (w *held) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-func (w *held) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return len(b), nil
-}
-
-func (w *held) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *held) commit() {
-	if w.status != 0 {
-		w.ResponseWriter.WriteHeader(w.status)
+		test.refunds = test.code
+		t.Run(test.name, test.run)
 	}
 }
 
 // Echo answers HEAD with the handler of GET, through a writer that holds the
-// answer back until the middleware of the route has returned. Before echo v5.3
-// an app does so by itself.
+// answer back until the middleware of the route has returned.
 func TestRefundGetsTheStatusOfHEAD(t *testing.T) {
-	byItself := func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			w := c.Response()
-			holding := &held{ResponseWriter: w}
-			c.SetResponse(holding)
-			defer c.SetResponse(w)
-			err := next(c)
-			holding.commit()
-			return err
-		}
-	}
-	for name, register := range map[string]func(*echo.Echo, echo.HandlerFunc, echo.MiddlewareFunc){
-		"by the app": func(e *echo.Echo, h echo.HandlerFunc, limit echo.MiddlewareFunc) { e.HEAD("/", h, byItself, limit) },
-		"by echo":    func(e *echo.Echo, h echo.HandlerFunc, limit echo.MiddlewareFunc) { e.GET("/", h, limit) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var config echo.RouterConfig
-			if name == "by echo" {
-				auto := reflect.ValueOf(&config).Elem().FieldByName("AutoHandleHEAD")
-				if !auto.IsValid() {
-					t.Skip("this echo does not answer HEAD by itself")
-				}
-				auto.SetBool(true)
-			}
-			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			var reported []int
-			e := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(config)})
-			register(e, func(c *echo.Context) error { return c.String(http.StatusUnauthorized, "no") },
-				echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
-					reported = append(reported, status)
-					return false
-				})))
-			rec := httptest.NewRecorder()
-			e.ServeHTTP(rec, httptest.NewRequest(http.MethodHead, "/", nil))
-			if rec.Code != http.StatusUnauthorized || !slices.Equal(reported, []int{http.StatusUnauthorized}) {
-				t.Errorf("the client got %d, WithRefund was called with %v; want 401 for both", rec.Code, reported)
-			}
-		})
+	var reported []int
+	e := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})})
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "test", core.PerDay(5))
+	e.GET("/", func(c *echo.Context) error { return c.String(http.StatusUnauthorized, "no") },
+		echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
+			reported = append(reported, status)
+			return false
+		})))
+	rec := httptest.NewRecorder()
+	e.ServeHTTP(rec, httptest.NewRequest(http.MethodHead, "/", nil))
+	if rec.Code != http.StatusUnauthorized || !slices.Equal(reported, []int{http.StatusUnauthorized}) {
+		t.Errorf("the client got %d, WithRefund was called with %v; want 401 for both", rec.Code, reported)
 	}
 }
 
@@ -170,9 +93,8 @@ func TestSettleBehindGzipGetsTheStatus(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusUnauthorized} {
 		var seen []int
 		e := echo.New()
-		e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}))
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-		e.Use(echolimit.New(limiter, echolimit.Global("all"), echolimit.WithSettle(func(_ *echo.Context, status int) core.Units {
+		limiter := limittest.Limiter(t, core.NewMemoryStore(), "test", core.PerDay(5))
+		e.Use(gzip, echolimit.New(limiter, echolimit.Global("all"), echolimit.WithSettle(func(_ *echo.Context, status int) core.Units {
 			seen = append(seen, status)
 			return nil
 		})))
@@ -182,11 +104,10 @@ func TestSettleBehindGzipGetsTheStatus(t *testing.T) {
 			}
 			return c.String(status, "short")
 		})
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.Header.Set("Accept-Encoding", "gzip")
-		rec := httptest.NewRecorder()
-		e.ServeHTTP(rec, r)
-		if rec.Code != status || len(seen) != 1 || seen[0] != status {
+		request, rec := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		request.Header.Set("Accept-Encoding", "gzip")
+		e.ServeHTTP(rec, request)
+		if rec.Code != status || !slices.Equal(seen, []int{status}) {
 			t.Errorf("the client got %d, and the settle function %v, want %d once", rec.Code, seen, status)
 		}
 	}

@@ -85,7 +85,7 @@ func install(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fastht
 				status := http.StatusInternalServerError // if the handler panics
 				defer func() {
 					if engine.WantsOver(a) && goesOn(c) {
-						end := &whenSent{func() { engine.Done(c, a, status) }}
+						end := newWhenSent(c, func() { engine.Done(c, a, status) })
 						if dropped := a.Dropped(); dropped != nil { // fasthttp drops a hijacked connection whose answer can't be sent
 							runtime.AddCleanup(end, func(dropped func()) { dropped() }, dropped)
 						}
@@ -123,8 +123,18 @@ func closeUnread(c *fasthttp.RequestCtx) {
 }
 
 // whenSent is a user value. Fasthttp closes it when the response was sent, or can't be sent any more. It has dropped the
-// other user values then.
-type whenSent struct{ do func() }
+// user values that were set before then, so whenSent keeps them for settle functions.
+type whenSent struct {
+	c      *fasthttp.RequestCtx
+	values [][2]any
+	do     func()
+}
+
+func newWhenSent(c *fasthttp.RequestCtx, do func()) *whenSent {
+	w := &whenSent{c: c, do: do}
+	c.VisitUserValuesAll(func(key, value any) { w.values = append(w.values, [2]any{key, value}) })
+	return w
+}
 
 // Close is called by fasthttp, where a panic would end the process.
 func (w *whenSent) Close() (err error) {
@@ -132,7 +142,13 @@ func (w *whenSent) Close() (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("settle function: %v", p)
 		}
+		for _, v := range w.values {
+			w.c.RemoveUserValue(v[0])
+		}
 	}()
+	for _, v := range w.values {
+		w.c.SetUserValue(v[0], v[1])
+	}
 	w.do()
 	return nil
 }

@@ -8,29 +8,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	fasthttplimit "github.com/tokenbucket-go/ratelimit/examples/adapter"
-	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 )
 
 func TestConformance(t *testing.T) {
-	t.Run("MemoryStore", func(t *testing.T) {
-		adaptertest.Run(t, kit, func(clock store.Option) core.Store { return core.NewMemoryStore(clock) })
-	})
-	t.Run("RedisStore", func(t *testing.T) {
-		client := redistest.Client(t)
-		client.AddHook(&redistest.Keeper{}) // keys don't expire while the test's clock stands still
-		adaptertest.Run(t, kit, func(clock store.Option) core.Store {
-			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
-		})
-	})
+	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
 func write(c *fasthttp.RequestCtx, status int, body string) {

@@ -46,17 +46,23 @@ func TestDeploy(t *testing.T) {
 // endless is an export that only its client or a bound ends.
 var endless = exporter{rows: 1 << 40, every: time.Hour, within: time.Hour, atMost: time.Hour}
 
-// begin begins an export of ann, and returns when its first row has come.
-func begin(t *testing.T, server string) (rows *bufio.Reader, stop context.CancelFunc) {
+// export asks for an export of ann. It is over when stop is called.
+func export(t *testing.T, server string) (res *http.Response, stop context.CancelFunc) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	t.Cleanup(stop)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/export", nil)
 	require.NoError(t, err)
 	r.Header.Set("X-Api-Key", "ann-secret")
-	res, err := http.DefaultClient.Do(r)
+	res, err = http.DefaultClient.Do(r)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = res.Body.Close() })
+	t.Cleanup(func() { stop(); _ = res.Body.Close() })
+	return res, stop
+}
+
+// begin begins an export of ann, and returns when its first row has come.
+func begin(t *testing.T, server string) (rows *bufio.Reader, stop context.CancelFunc) {
+	t.Helper()
+	res, stop := export(t, server)
 	require.Equal(t, http.StatusOK, res.StatusCode)
 	rows = bufio.NewReader(res.Body)
 	row, err := rows.ReadString('\n')
@@ -68,14 +74,8 @@ func begin(t *testing.T, server string) (rows *bufio.Reader, stop context.Cancel
 // status is that of another export of ann.
 func status(t *testing.T, server string) int {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/export", nil)
-	require.NoError(t, err)
-	r.Header.Set("X-Api-Key", "ann-secret")
-	res, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer res.Body.Close()
+	res, stop := export(t, server)
+	stop()
 	return res.StatusCode
 }
 

@@ -38,13 +38,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// programs are the directories of this module. Each program answers with the
-// key by which it has limited the request.
-var programs = []struct {
+// program is a directory of this module. It answers with the key by which it has
+// limited the request.
+type program struct {
 	dir, key string
 	unrouted bool   // whether requests count that match no route
 	refuse   string // the handler's last line if it answers 418, in programs that use httplimit
-}{
+}
+
+var programs = []program{
 	{"beego", "ip:127.0.0.1|route:/items/:id", true, "c.Output.SetStatus(418); _ = c.Output.Body([]byte(res.Key))"},
 	{"go-zero", "ip:127.0.0.1|global:/items/:id", false, "_, _ = fmt.Print(res.Key); w.WriteHeader(418)"},
 	{"goframe", "ip:127.0.0.1|route:/items/{id}", true, "_ = res; r.Response.WriteStatus(418)"},
@@ -137,39 +139,42 @@ var binary = sync.OnceValues(func() (path string, err error) {
 
 func packageOf(dir string) string { return strings.ReplaceAll(dir, "-", "_") }
 
-func TestSixthRequestOfAMinuteIsDenied(t *testing.T) {
+// forEach runs a test of each program.
+func forEach(t *testing.T, test func(t *testing.T, p program)) {
 	t.Parallel()
 	for _, p := range programs {
 		t.Run(p.dir, func(t *testing.T) {
 			t.Parallel()
-			url := serve(t, packageOf(p.dir))
-			for left := 4; left >= 0; left-- {
-				response, body := get(t, url+"/items/7", nil)
-				require.Equal(t, http.StatusOK, response.StatusCode, body)
-				assert.Equal(t, fmt.Sprint(left), response.Header.Get("X-RateLimit-Remaining"))
-			}
-			response, body := get(t, url+"/items/8", nil)
-			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-			assert.Equal(t, "12", response.Header.Get("Retry-After"), "a token comes back every 12 s")
-			assert.Equal(t, "application/problem+json", response.Header.Get("Content-Type"))
-			assert.Contains(t, body, `"status":429`)
-			assert.NotContains(t, body, "ip:", "the handler was not called")
+			test(t, p)
 		})
 	}
+}
+
+func TestSixthRequestOfAMinuteIsDenied(t *testing.T) {
+	forEach(t, func(t *testing.T, p program) {
+		url := serve(t, packageOf(p.dir))
+		for left := 4; left >= 0; left-- {
+			response, body := get(t, url+"/items/7", nil)
+			require.Equal(t, http.StatusOK, response.StatusCode, body)
+			assert.Equal(t, fmt.Sprint(left), response.Header.Get("X-RateLimit-Remaining"))
+		}
+		response, body := get(t, url+"/items/8", nil)
+		assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+		assert.Equal(t, "12", response.Header.Get("Retry-After"), "a token comes back every 12 s")
+		assert.Equal(t, "application/problem+json", response.Header.Get("Content-Type"))
+		assert.Contains(t, body, `"status":429`)
+		assert.NotContains(t, body, "ip:", "the handler was not called")
+	})
 }
 
 // A key has the address of the connection, whatever the client says of itself,
 // and the route as the framework has it.
 func TestKeyHasThePeersAddressAndTheRoute(t *testing.T) {
-	t.Parallel()
-	for _, p := range programs {
-		t.Run(p.dir, func(t *testing.T) {
-			t.Parallel()
-			response, body := get(t, serve(t, packageOf(p.dir))+"/items/7", forged)
-			require.Equal(t, http.StatusOK, response.StatusCode, body)
-			assert.Equal(t, p.key, strings.Trim(body, "\"\n"))
-		})
-	}
+	forEach(t, func(t *testing.T, p program) {
+		response, body := get(t, serve(t, packageOf(p.dir))+"/items/7", forged)
+		require.Equal(t, http.StatusOK, response.StatusCode, body)
+		assert.Equal(t, p.key, strings.Trim(body, "\"\n"))
+	})
 }
 
 // forged are fields by which clients can say who they are.
@@ -187,17 +192,13 @@ var forged = http.Header{
 
 // These frameworks don't set Pattern in their requests.
 func TestByRouteFindsNoRoute(t *testing.T) {
-	t.Parallel()
-	for _, p := range programs {
+	forEach(t, func(t *testing.T, p program) {
 		if p.refuse == "" {
-			continue
+			t.Skip("it does not use httplimit")
 		}
-		t.Run(p.dir, func(t *testing.T) {
-			t.Parallel()
-			_, body := get(t, serve(t, packageOf(p.dir)+"_by_route")+"/items/7", nil)
-			assert.Equal(t, "ip:127.0.0.1|route:", strings.Trim(body, "\"\n"))
-		})
-	}
+		_, body := get(t, serve(t, packageOf(p.dir)+"_by_route")+"/items/7", nil)
+		assert.Equal(t, "ip:127.0.0.1|route:", strings.Trim(body, "\"\n"))
+	})
 }
 
 func TestByRouteSaysWhatOtherRoutersNeed(t *testing.T) {
@@ -230,35 +231,27 @@ func TestByRouteBehindAServeMuxIsThePatternOfThat(t *testing.T) {
 }
 
 func TestRequestsThatMatchNoRouteCountBehindSomeRouters(t *testing.T) {
-	t.Parallel()
-	for _, p := range programs {
-		t.Run(p.dir, func(t *testing.T) {
-			t.Parallel()
-			response, _ := get(t, serve(t, packageOf(p.dir))+"/nothing", nil)
-			assert.Equal(t, http.StatusNotFound, response.StatusCode)
-			_, counted := response.Header["X-Ratelimit-Remaining"]
-			assert.Equal(t, p.unrouted, counted)
-		})
-	}
+	forEach(t, func(t *testing.T, p program) {
+		response, _ := get(t, serve(t, packageOf(p.dir))+"/nothing", nil)
+		assert.Equal(t, http.StatusNotFound, response.StatusCode)
+		_, counted := response.Header["X-Ratelimit-Remaining"]
+		assert.Equal(t, p.unrouted, counted)
+	})
 }
 
 // WithRefund and WithSettle get the status that the client gets.
 func TestLimiterSeesTheStatus(t *testing.T) {
-	t.Parallel()
-	for _, p := range programs {
+	forEach(t, func(t *testing.T, p program) {
 		if p.refuse == "" {
-			continue
+			t.Skip("it does not use httplimit")
 		}
-		t.Run(p.dir, func(t *testing.T) {
-			t.Parallel()
-			url := serve(t, packageOf(p.dir)+"_refund")
-			for range 6 {
-				response, body := get(t, url+"/items/7", nil)
-				require.Equal(t, http.StatusTeapot, response.StatusCode, body)
-				require.Equal(t, "4", response.Header.Get("X-RateLimit-Remaining"), "the token has come back")
-			}
-		})
-	}
+		url := serve(t, packageOf(p.dir)+"_refund")
+		for range 6 {
+			response, body := get(t, url+"/items/7", nil)
+			require.Equal(t, http.StatusTeapot, response.StatusCode, body)
+			require.Equal(t, "4", response.Header.Get("X-RateLimit-Remaining"), "the token has come back")
+		}
+	})
 }
 
 // Services that protoc-gen-go-http makes have routes without filters.

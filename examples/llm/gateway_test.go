@@ -6,33 +6,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
-	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/hostile"
 )
 
 // noon is when the tests are, in the middle of a month.
 var noon = time.Date(2026, time.March, 15, 12, 0, 0, 0, time.UTC)
 
-// forEachStore runs a test on each store. Their clocks stand still, so that
-// nothing refills.
-func forEachStore(t *testing.T, test func(t *testing.T, store core.Store)) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
-		test(t, newStore(core.WithClock(func() time.Time { return noon })))
-	})
+// newStore returns a store whose clock stands still, so that nothing refills.
+func newStore() core.Store {
+	return core.NewMemoryStore(core.WithClock(func() time.Time { return noon }))
 }
 
 func none() core.LimiterOption { return core.WithObserver(nil) }
@@ -40,9 +36,7 @@ func none() core.LimiterOption { return core.WithObserver(nil) }
 func policies(t *testing.T) map[string]core.Policy {
 	t.Helper()
 	policies, err := policyfile.Load(bytes.NewReader(policiesYAML))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return policies
 }
 
@@ -84,14 +78,10 @@ func (a *gateway) ask(ctx context.Context, t *testing.T, secret, prompt string, 
 	t.Helper()
 	body := fmt.Sprintf(`{"prompt": %q, "max_tokens": %d}`, prompt, most)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+secret)
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { res.Body.Close() })
 	return res
 }
@@ -103,9 +93,7 @@ func (a *gateway) left(t *testing.T, key, organisation string) map[string]int64 
 	left := make(map[string]int64)
 	for limiter, of := range map[*core.Limiter]string{a.keys: key, a.organisations: organisation} {
 		res, err := limiter.Peek(t.Context(), of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, l := range res.Limits() {
 			left[l.Limit.Name] = l.Remaining
 		}
@@ -113,11 +101,18 @@ func (a *gateway) left(t *testing.T, key, organisation string) map[string]int64 
 	return left
 }
 
+// after is what a key and its organisation have after calls that took so many
+// tokens.
+func after(calls, tokens int64) map[string]int64 {
+	return map[string]int64{
+		"key-requests": 10 - calls, "key-tokens": 8000 - tokens, "key-budget": 200_000 - tokens,
+		"organisation-tokens": 11_000 - tokens, "organisation-budget": 1_000_000 - tokens,
+	}
+}
+
 func (a *gateway) check(t *testing.T, what, key, organisation string, want map[string]int64) {
 	t.Helper()
-	if got := a.left(t, key, organisation); !maps.Equal(got, want) {
-		t.Errorf("%s: %v are left, want %v", what, got, want)
-	}
+	assert.Equal(t, want, a.left(t, key, organisation), what)
 }
 
 // waiting is a provider that sends tokens, and then generates nothing more
@@ -144,103 +139,74 @@ func waiting(tokens int, release <-chan struct{}, gone chan<- struct{}) http.Han
 // The gateway charges an estimate when a call begins, and what the stream
 // reports when it is over.
 func TestStreamIsChargedAsItReports(t *testing.T) {
-	forEachStore(t, func(t *testing.T, store core.Store) {
-		release := make(chan struct{})
-		a := start(t, store, waiting(7, release, nil))
-		res := a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500) // 15 bytes
-		a.check(t, "while it streams", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 8000 - 515, "key-budget": 200_000 - 515, "organisation-tokens": 11_000 - 515, "organisation-budget": 1_000_000 - 515})
-		close(release)
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(text), "la "); n != 7 {
-			t.Errorf("%d tokens came through, want 7: %s", n, text)
-		}
-		if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
-			t.Errorf("Content-Type %q, want text/event-stream", got)
-		}
-		<-a.over
-		a.check(t, "afterwards", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 8000 - 9, "key-budget": 200_000 - 9, "organisation-tokens": 11_000 - 9, "organisation-budget": 1_000_000 - 9})
-	})
+	release := make(chan struct{})
+	a := start(t, newStore(), waiting(7, release, nil))
+	res := a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500) // 15 bytes
+	a.check(t, "while it streams", "ann", "acme", after(1, 515))
+	close(release)
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Equal(t, 7, strings.Count(string(text), "la "), "tokens come through: %s", text)
+	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+	<-a.over
+	a.check(t, "afterwards", "ann", "acme", after(1, 9))
 }
 
 // The story of the fake provider reaches the client word by word, and its usage
 // is charged.
 func TestStoryIsCharged(t *testing.T) {
-	forEachStore(t, func(t *testing.T, store core.Store) {
-		a := start(t, store, provider(0))
-		res := a.ask(t.Context(), t, "cid-secret", "Tell me a story", 5)
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(text), `{"text":"Once "}`) || !strings.Contains(string(text), `"completion_tokens":5`) {
-			t.Errorf("the story is %s", text)
-		}
-		<-a.over
-		a.check(t, "afterwards", "cid", "initech", map[string]int64{
-			"key-requests": 9, "key-tokens": 8000 - 9, "key-budget": 200_000 - 9, "organisation-tokens": 11_000 - 9, "organisation-budget": 1_000_000 - 9})
-	})
+	a := start(t, newStore(), provider(0))
+	res := a.ask(t.Context(), t, "cid-secret", "Tell me a story", 5)
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `{"text":"Once "}`)
+	assert.Contains(t, string(text), `"completion_tokens":5`)
+	<-a.over
+	a.check(t, "afterwards", "cid", "initech", after(1, 9))
 }
 
 // A client that hangs up gets nothing back, also if it does so before the first
 // word, and the provider stops.
 func TestWhoHangsUpGetsNothingBack(t *testing.T) {
-	forEachStore(t, func(t *testing.T, store core.Store) {
-		gone := make(chan struct{}, 10)
-		a := start(t, store, waiting(1, nil, gone))
-		for range 3 {
-			ctx, hangUp := context.WithCancel(t.Context())
-			a.ask(ctx, t, "ann-secret", "Tell me a story", 500)
-			hangUp()
-			<-gone
-			<-a.over
-		}
-		a.check(t, "afterwards", "ann", "acme", map[string]int64{
-			"key-requests": 7, "key-tokens": 8000 - 3*515, "key-budget": 200_000 - 3*515, "organisation-tokens": 11_000 - 3*515, "organisation-budget": 1_000_000 - 3*515})
-	})
+	gone := make(chan struct{}, 10)
+	a := start(t, newStore(), waiting(1, nil, gone))
+	for range 3 {
+		ctx, hangUp := context.WithCancel(t.Context())
+		a.ask(ctx, t, "ann-secret", "Tell me a story", 500)
+		hangUp()
+		<-gone
+		<-a.over
+	}
+	a.check(t, "afterwards", "ann", "acme", after(3, 3*515))
 }
 
 // What the provider refuses took no tokens. Its request counts, or bad ones
 // would be free.
 func TestARefusalOfTheProviderTakesNoTokens(t *testing.T) {
-	forEachStore(t, func(t *testing.T, store core.Store) {
-		a := start(t, store, http.NotFoundHandler())
-		if res := a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500); res.StatusCode != http.StatusBadGateway {
-			t.Errorf("status %d, want 502", res.StatusCode)
-		}
-		<-a.over
-		a.check(t, "afterwards", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 8000, "key-budget": 200_000, "organisation-tokens": 11_000, "organisation-budget": 1_000_000})
-	})
+	a := start(t, newStore(), http.NotFoundHandler())
+	assert.Equal(t, http.StatusBadGateway, a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500).StatusCode)
+	<-a.over
+	a.check(t, "afterwards", "ann", "acme", after(1, 0))
 }
 
 // A provider that says more than a call can take makes no debt.
 func TestNoCallMakesADebt(t *testing.T) {
-	a := start(t, core.NewMemoryStore(core.WithClock(func() time.Time { return noon })), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := start(t, newStore(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		send(w, event{Usage: &usage{Completion: 1 << 40}, Done: true})
 	}))
-	if _, err := io.ReadAll(a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500).Body); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.ReadAll(a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500).Body)
+	require.NoError(t, err)
 	<-a.over
-	a.check(t, "afterwards", "ann", "acme", map[string]int64{
-		"key-requests": 9, "key-tokens": 8000 - 515, "key-budget": 200_000 - 515, "organisation-tokens": 11_000 - 515, "organisation-budget": 1_000_000 - 515})
+	a.check(t, "afterwards", "ann", "acme", after(1, 515))
 }
 
 // One key can't spend its organisation's month.
 func TestAKeyHasAPartOfItsOrganisationsBudget(t *testing.T) {
-	a := start(t, core.NewMemoryStore(core.WithClock(func() time.Time { return noon })), provider(0))
-	if _, err := a.keys.AllowUnits(t.Context(), "ann", core.Units{"tokens": 0}); err != nil {
-		t.Fatal(err)
-	}
+	a := start(t, newStore(), provider(0))
+	_, err := a.keys.AllowUnits(t.Context(), "ann", core.Units{"tokens": 0})
+	require.NoError(t, err)
 	left := a.left(t, "ann", "acme")
-	if left["key-budget"]*5 > left["organisation-budget"] {
-		t.Errorf("a key has %d of %d", left["key-budget"], left["organisation-budget"])
-	}
+	assert.LessOrEqual(t, left["key-budget"]*5, left["organisation-budget"])
 }
 
 func TestMain(m *testing.M) { hostile.Main(m, main) }
@@ -288,9 +254,7 @@ func TestAStreamThatNobodyReadsEnds(t *testing.T) {
 	r.URL, _ = url.Parse(server.URL + r.URL.Path)
 	r.RequestURI = ""
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer res.Body.Close()
 	<-stopped
 }
@@ -298,76 +262,57 @@ func TestAStreamThatNobodyReadsEnds(t *testing.T) {
 // Two keys together use up their organisation's tokens. Then it denies, and the
 // key's own buckets pay nothing.
 func TestOrganisationDeniesItsKeysTogether(t *testing.T) {
-	forEachStore(t, func(t *testing.T, store core.Store) {
-		release := make(chan struct{})
-		a := start(t, store, waiting(1, release, nil))
-		done := sync.OnceFunc(func() { close(release) })
-		t.Cleanup(done)
-		for i, secret := range []string{"bob-secret", "bob-secret", "bob-secret", "bob-secret", "ann-secret"} {
-			if res := a.ask(t.Context(), t, secret, "hello", 2000); res.StatusCode != http.StatusOK { // 2,005 tokens each
-				t.Fatalf("call %d: status %d, want 200", i, res.StatusCode)
-			}
-		}
-		before := a.left(t, "ann", "acme")
-		if before["key-tokens"] < 2005 || before["organisation-tokens"] >= 2005 {
-			t.Fatalf("%v are left: ann must have the tokens, and acme not", before)
-		}
-		res := a.ask(t.Context(), t, "ann-secret", "hello", 2000)
-		a.denied(t, res, "organisation-tokens")
-		a.check(t, "after the denial", "ann", "acme", before)
-		if other := a.ask(t.Context(), t, "cid-secret", "hello", 2000); other.StatusCode != http.StatusOK {
-			t.Errorf("another organisation: status %d, want 200", other.StatusCode)
-		}
-		done()
-		for range 7 {
-			<-a.over
-		}
-		a.check(t, "when all are settled", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 8000 - 3, "key-budget": 200_000 - 3, "organisation-tokens": 11_000 - 15, "organisation-budget": 1_000_000 - 15})
-	})
+	release := make(chan struct{})
+	a := start(t, newStore(), waiting(1, release, nil))
+	done := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(done)
+	for i, secret := range []string{"bob-secret", "bob-secret", "bob-secret", "bob-secret", "ann-secret"} {
+		require.Equal(t, http.StatusOK, a.ask(t.Context(), t, secret, "hello", 2000).StatusCode, "call %d", i) // 2,005 tokens each
+	}
+	before := a.left(t, "ann", "acme")
+	require.True(t, before["key-tokens"] >= 2005 && before["organisation-tokens"] < 2005, "the premise: ann has the tokens, and acme not")
+	res := a.ask(t.Context(), t, "ann-secret", "hello", 2000)
+	a.denied(t, res, "organisation-tokens")
+	a.check(t, "after the denial", "ann", "acme", before)
+	assert.Equal(t, http.StatusOK, a.ask(t.Context(), t, "cid-secret", "hello", 2000).StatusCode, "another organisation")
+	done()
+	for range 7 {
+		<-a.over
+	}
+	want := after(1, 3)
+	want["organisation-tokens"] -= 12 // of bob
+	want["organisation-budget"] -= 12
+	a.check(t, "when all are settled", "ann", "acme", want)
 }
 
 // denied checks that a response is a 429 that names the limits that are used
 // up.
 func (a *gateway) denied(t *testing.T, res *http.Response, limits ...string) {
 	t.Helper()
-	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
-		t.Errorf("status %d, Retry-After %q, want 429 and a number", res.StatusCode, res.Header.Get("Retry-After"))
-	}
-	if got := res.Header.Get("Content-Type"); got != "application/problem+json" {
-		t.Errorf("Content-Type %q, want application/problem+json", got)
-	}
+	assert.Equal(t, http.StatusTooManyRequests, res.StatusCode)
+	assert.NotEmpty(t, res.Header.Get("Retry-After"))
+	assert.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
 	var problem core.ProblemDetails
-	if err := json.NewDecoder(res.Body).Decode(&problem); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(problem.ViolatedPolicies, limits) {
-		t.Errorf("violated-policies are %q, want %q", problem.ViolatedPolicies, limits)
-	}
+	require.NoError(t, json.NewDecoder(res.Body).Decode(&problem))
+	assert.Equal(t, limits, problem.ViolatedPolicies)
 }
 
 // use takes tokens of a key, more than there are if need be.
 func use(t *testing.T, limiter *core.Limiter, key string, units core.Units) {
 	t.Helper()
 	res, err := limiter.AllowUnits(t.Context(), key, core.Units{core.Requests: 0, "tokens": 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := res.Settle(t.Context(), units); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, res.Settle(t.Context(), units))
 }
 
 func TestDenialNamesWhatIsUsedUp(t *testing.T) {
-	forEachStore(t, func(t *testing.T, store core.Store) {
-		a := start(t, store, provider(0))
-		use(t, a.keys, "ann", core.Units{"tokens": 7990})
-		a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-tokens")
-		use(t, a.keys, "ann", core.Units{core.Requests: 10})
-		a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-requests", "key-tokens")
-		use(t, a.organisations, "acme", core.Units{"tokens": 1_000_000})
-		a.denied(t, a.ask(t.Context(), t, "bob-secret", "hello", 20), "organisation-tokens", "organisation-budget")
-	})
+	a := start(t, newStore(), provider(0))
+	use(t, a.keys, "ann", core.Units{"tokens": 7990})
+	a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-tokens")
+	use(t, a.keys, "ann", core.Units{core.Requests: 10})
+	a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-requests", "key-tokens")
+	use(t, a.organisations, "acme", core.Units{"tokens": 1_000_000})
+	a.denied(t, a.ask(t.Context(), t, "bob-secret", "hello", 20), "organisation-tokens", "organisation-budget")
 }
 
 // The budget comes back when the month ends in Berlin, an hour before it ends
@@ -380,21 +325,16 @@ func TestBudgetIsOfTheMonth(t *testing.T) {
 	use(t, a.organisations, "initech", core.Units{"tokens": 1_000_000})
 	passed.Store(59)
 	res := a.ask(t.Context(), t, "cid-secret", "hello", 20)
-	if got := res.Header.Values("RateLimit"); len(got) != 2 || !strings.Contains(strings.Join(got, ", "), `"organisation-budget";r=0;t=1`) {
-		t.Errorf("RateLimit %q, want a member for the budget with r=0 and t=1", got)
-	}
+	assert.Contains(t, strings.Join(res.Header.Values("RateLimit"), ", "), `"organisation-budget";r=0;t=1`)
 	passed.Store(60)
-	if left := a.left(t, "cid", "initech")["organisation-budget"]; left != 1_000_000 {
-		t.Errorf("in February %d tokens are left, want all", left)
-	}
+	assert.EqualValues(t, 1_000_000, a.left(t, "cid", "initech")["organisation-budget"], "in February all tokens are left")
 }
 
 // bob has an exception: more requests and tokens than the policy says.
 func TestOverrideHoldsForItsKey(t *testing.T) {
 	a := start(t, core.NewMemoryStore(), provider(0))
-	if left := a.left(t, "bob", "acme"); left["key-requests"] != 60 || left["key-tokens"] != 10_000 {
-		t.Errorf("bob has %v, want 60 requests and 10000 tokens", left)
-	}
+	left := a.left(t, "bob", "acme")
+	assert.Equal(t, []int64{60, 10_000}, []int64{left["key-requests"], left["key-tokens"]})
 }
 
 func TestBadCallsAreRefusedAndFree(t *testing.T) {
@@ -409,19 +349,15 @@ func TestBadCallsAreRefusedAndFree(t *testing.T) {
 		{"ann-secret", "hello", maxTokens + 1, http.StatusBadRequest},
 		{"ann-secret", strings.Repeat("hello ", maxBody/6), 20, http.StatusRequestEntityTooLarge},
 	} {
-		if res := a.ask(t.Context(), t, c.secret, c.prompt, c.most); res.StatusCode != c.want {
-			t.Errorf("key %q, %d bytes, max_tokens %d: status %d, want %d", c.secret, len(c.prompt), c.most, res.StatusCode, c.want)
-		}
+		res := a.ask(t.Context(), t, c.secret, c.prompt, c.most)
+		assert.Equal(t, c.want, res.StatusCode, "key %q, %d bytes, max_tokens %d", c.secret, len(c.prompt), c.most)
 	}
-	a.check(t, "afterwards", "ann", "acme", map[string]int64{
-		"key-requests": 10, "key-tokens": 8000, "key-budget": 200_000, "organisation-tokens": 11_000, "organisation-budget": 1_000_000})
+	a.check(t, "afterwards", "ann", "acme", after(0, 0))
 }
 
 // The largest call must be one that can pass.
 func TestLargestCallFits(t *testing.T) {
 	a := start(t, core.NewMemoryStore(), provider(0))
 	prompt := strings.Repeat("x", maxBody-100)
-	if res := a.ask(t.Context(), t, "ann-secret", prompt, maxTokens); res.StatusCode != http.StatusOK {
-		t.Errorf("status %d, want 200", res.StatusCode)
-	}
+	assert.Equal(t, http.StatusOK, a.ask(t.Context(), t, "ann-secret", prompt, maxTokens).StatusCode)
 }

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 type tenantCtx struct {
@@ -18,14 +21,35 @@ type tenantCtx struct {
 
 func (c *tenantCtx) Tenant() string { return c.Get("Tenant") }
 
-// The user's functions and the handlers behind the limiter get the app's own
-// context type.
-func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(1)}}))
-	app := fiber.NewWithCustomCtx(func(app *fiber.App) fiber.CustomCtx {
+// withTenants returns an app with a context of its own.
+func withTenants(config fiber.Config) *fiber.App {
+	return fiber.NewWithCustomCtx(func(app *fiber.App) fiber.CustomCtx {
 		return &tenantCtx{DefaultCtx: *fiber.NewDefaultCtx(app)}
-	})
+	}, config)
+}
+
+// wantOwnTokens checks that each tenant has one token.
+func wantOwnTokens(t *testing.T, app *fiber.App) {
+	t.Helper()
+	app.Get("/", func(c fiber.Ctx) error { return c.SendStatus(http.StatusOK) })
+	for _, want := range []struct {
+		tenant string
+		status int
+	}{{"a", 200}, {"b", 200}, {"a", 429}} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set("Tenant", want.tenant)
+		res, err := app.Test(req, fiber.TestConfig{})
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, want.status, res.StatusCode, want.tenant)
+	}
+}
+
+// The user's functions get the app's own context type.
+func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
+	app := withTenants(fiber.Config{})
 	refunds := 0
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "test", core.PerDay(1))
 	app.Use(fiberlimit.New(limiter, func(c fiber.Ctx) (string, error) {
 		return core.JoinKey("tenant", c.(*tenantCtx).Tenant()), nil
 	}, fiberlimit.WithRefund(func(c fiber.Ctx, _ int) bool {
@@ -34,68 +58,27 @@ func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
 		}
 		return false
 	})))
-	app.Get("/", func(c fiber.Ctx) error { return c.SendString(c.(*tenantCtx).Tenant()) })
-	for _, want := range []struct {
-		tenant string
-		status int
-	}{{"a", 200}, {"b", 200}, {"a", 429}} {
-		req := httptest.NewRequest(http.MethodGet, "/", nil)
-		req.Header.Set("Tenant", want.tenant)
-		res, err := app.Test(req, fiber.TestConfig{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != want.status {
-			t.Errorf("tenant %s got %d, want %d", want.tenant, res.StatusCode, want.status)
-		}
-	}
-	if refunds != 1 {
-		t.Errorf("WithRefund was called %d times with the app's own context, want once", refunds)
-	}
+	wantOwnTokens(t, app)
+	assert.Equal(t, 1, refunds)
 }
 
 // ByContextValue finds a value under a key of a custom type, in Locals and in
 // the request's context.
 func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 	type userKey struct{}
-	for _, place := range []struct {
-		name  string
-		leave func(c fiber.Ctx, user string)
-	}{
-		{"Locals", func(c fiber.Ctx, user string) { c.Locals(userKey{}, user) }},
-		{"fiber.Locals", func(c fiber.Ctx, user string) { fiber.Locals(c, userKey{}, user) }},
-		{"both, as fiber.StoreInContext of fiber v3.1 does", func(c fiber.Ctx, user string) {
-			c.Locals(userKey{}, user)
-			c.SetContext(context.WithValue(c.Context(), userKey{}, user))
-		}},
-		{"SetContext", func(c fiber.Ctx, user string) {
-			c.SetContext(context.WithValue(c.Context(), userKey{}, user))
-		}},
+	for place, leave := range map[string]func(c fiber.Ctx, user string){
+		"Locals":       func(c fiber.Ctx, user string) { c.Locals(userKey{}, user) },
+		"fiber.Locals": func(c fiber.Ctx, user string) { fiber.Locals(c, userKey{}, user) },
+		"SetContext":   func(c fiber.Ctx, user string) { c.SetContext(context.WithValue(c.Context(), userKey{}, user)) },
 	} {
-		t.Run(place.name, func(t *testing.T) {
-			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(1)}}))
+		t.Run(place, func(t *testing.T) {
+			limiter := limittest.Limiter(t, core.NewMemoryStore(), "test", core.PerDay(1))
 			app := fiber.New()
 			app.Use(func(c fiber.Ctx) error {
-				place.leave(c, c.Get("User"))
+				leave(c, c.Get("Tenant"))
 				return c.Next()
 			}, fiberlimit.New(limiter, fiberlimit.ByContextValue(userKey{})))
-			app.Get("/", func(c fiber.Ctx) error { return c.SendStatus(http.StatusOK) })
-			for _, want := range []struct {
-				user   string
-				status int
-			}{{"ann", 200}, {"bob", 200}, {"ann", 429}} {
-				req := httptest.NewRequest(http.MethodGet, "/", nil)
-				req.Header.Set("User", want.user)
-				res, err := app.Test(req, fiber.TestConfig{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = res.Body.Close()
-				if res.StatusCode != want.status {
-					t.Errorf("%s got %d, want %d", want.user, res.StatusCode, want.status)
-				}
-			}
+			wantOwnTokens(t, app)
 		})
 	}
 }

@@ -131,7 +131,7 @@ var echo5 = func() framework {
 	f := echo4
 	f.Dir, f.Title, f.Also = "echolimit/v5", "echo (v5)", "The package for echo v4 is echolimit, without /v5."
 	f.Imports = []string{"github.com/labstack/echo/v5", "", module + "core", module + "core/adapter", module + "core/middleware"}
-	f.Former, f.Tests = "echolimit", []string{"added", "conformance", "hijack", "refund", "unrouted"}
+	f.Former, f.Tests = "echolimit", []string{"conformance", "refund"}
 	f.Changes = []string{
 		"labstack/echo/v4", "labstack/echo/v5", `ratelimit/echolimit"`, `ratelimit/echolimit/v5"`,
 		"echo.Context.QueryParam", "(*echo.Context).QueryParam", "func(err error, c echo.Context)", "func(c *echo.Context, err error)", "echo.Context", "*echo.Context",
@@ -180,13 +180,11 @@ var fiber3 = func() framework {
 	f.Dir, f.Title = "fiberlimit/v3", "fiber (v3)"
 	f.Also = "With a custom context of the app's own, key and option functions receive that: c.(*myCtx). The package for fiber v2 is fiberlimit, without /v3."
 	f.Imports = []string{"github.com/gofiber/fiber/v3", "", module + "core", module + "core/adapter", module + "core/middleware", module + "internal/fast"}
-	f.Former, f.Tests = "fiberlimit", []string{"added", "conformance", "header", "refund", "reroute", "settle", "upload"}
+	f.Former, f.Tests = "fiberlimit", []string{"conformance"}
 	f.Changes = []string{
 		"gofiber/fiber/v2", "gofiber/fiber/v3", `ratelimit/fiberlimit"`, `ratelimit/fiberlimit/v3"`, "*fiber.Ctx", "fiber.Ctx",
-		"fiber.Config{DisableStartupMessage: true}", "", "DisableStartupMessage: true, ", "", "		DisableStartupMessage: true,\n", "",
-		", DisableStartupMessage: true", "", "app.Listener(l)", "app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})",
-		"SetUserContext", "SetContext", "UserContext()", "Context()", "Context().Hijack", "RequestCtx().Hijack", "Context().Conn", "RequestCtx().Conn",
-		`"/", nil), -1)`, `"/", nil), fiber.TestConfig{})`,
+		"		DisableStartupMessage: true,\n", "",
+		"SetUserContext", "SetContext", "UserContext()", "Context()", "Context().Hijack", "RequestCtx().Hijack",
 	}
 	f.C, f.From, f.Params, f.Fields, f.Context, f.Pooled = "fiber.Ctx", "c fiber.Ctx", "c fiber.Ctx", "RequestCtx", "Context", true
 	f.Version = 3

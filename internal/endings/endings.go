@@ -3,6 +3,8 @@
 package endings
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,6 +27,29 @@ type Case struct {
 	seen chan int
 }
 
+// Order returns a chain of the middleware and of the limiters, the outermost
+// first.
+func Order[M any](c Case, use M, limiters ...M) []M {
+	if c.InFront {
+		return append(limiters, use)
+	}
+	return append([]M{use}, limiters...)
+}
+
+// Request is the request of each case.
+func Request() *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
+	r.Header.Set("Accept-Encoding", "gzip")
+	return r
+}
+
+// Ask sends it to h, and returns the status of the answer.
+func Ask(h http.Handler) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, Request())
+	return w.Code
+}
+
 // Key is that of both limiters.
 const Key = "all"
 
@@ -38,23 +63,15 @@ func (c Case) See(status int) bool {
 const Patience = 20 * time.Second
 
 // same are the middleware, and the status that the client gets, of which both
-// limiters see that status. The page has a sentence for them instead of rows.
+// limiters see that status. The page has no rows for them.
 var same = []string{
-	"net/http: http.MaxBytesHandler | 413",
-	"chi: Compress | 201",
 	"chi: Recoverer | 500",
-	"chi: RequestSize | 413",
 	"gin: gin.Recovery | 500",
-	"echo v5: ContextTimeout | 503",
-	"echo v5: Gzip | 201",
 	"echo v5: Recover | 500",
-	"echo v4: ContextTimeout | 503",
 	"echo v4: Gzip | 201",
 	"echo v4: Recover | 500",
-	"fiber v3: compress.New | 201",
 	"fiber v3: recover.New | 500",
 	"fiber v2: timeout.NewWithContext | 408",
-	"fiber v2: compress.New | 201",
 	"fiber v2: recover.New | 500",
 }
 

@@ -68,6 +68,12 @@ type Server interface {
 	Close() error
 }
 
+// Timed is a Server with timeouts, by their names, all of which must be set. It
+// gets shorter ones, as an *http.Server does.
+type Timed interface {
+	Timeouts() map[string]*time.Duration
+}
+
 // short replaces the timeouts of a server, which are of seconds. It is long
 // enough for an honest request on a slow machine.
 const short = 2 * time.Second
@@ -118,13 +124,18 @@ func Run(t *testing.T, start func(t *testing.T, store core.Store) App) {
 // serve serves an app on loopback until the test ends.
 func serve(t *testing.T, app App) *target {
 	t.Helper()
-	if s, ok := app.Server.(*http.Server); ok {
-		for name, timeout := range map[string]*time.Duration{
+	timeouts := map[string]*time.Duration{}
+	switch s := app.Server.(type) {
+	case *http.Server:
+		timeouts = map[string]*time.Duration{
 			"ReadHeaderTimeout": &s.ReadHeaderTimeout, "ReadTimeout": &s.ReadTimeout, "WriteTimeout": &s.WriteTimeout, "IdleTimeout": &s.IdleTimeout,
-		} {
-			require.NotZero(t, *timeout, "the server has no %s", name)
-			*timeout = short
 		}
+	case Timed:
+		timeouts = s.Timeouts()
+	}
+	for name, timeout := range timeouts {
+		require.NotZero(t, *timeout, "the server has no %s", name)
+		*timeout = short
 	}
 	l, err := net.Listen("tcp", attackerIP+":0")
 	require.NoError(t, err)

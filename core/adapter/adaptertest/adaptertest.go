@@ -26,6 +26,7 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -125,6 +126,8 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	// RouteKnownInUse says that ByRoute and ByParam work in middleware of the
 	// whole app, and not only in that of a route.
 	RouteKnownInUse bool
+	// RoutesAgain says that a handler can give its request to the router again.
+	RoutesAgain bool
 	// RouteAdvice is what the adapter's ByRoute advises in its warning. It is
 	// needed if RouteKnownInUse is not set.
 	RouteAdvice string
@@ -162,6 +165,10 @@ type Route[M any] struct {
 	Handle func(ctx context.Context, res core.Result, ok bool, all []core.Result) Reply
 }
 
+// ErrNotFound is an error of the app, which its error handler answers with 404.
+// It is in Reply.Err.
+var ErrNotFound = errors.New("no such row")
+
 // Reply is the answer of a handler.
 type Reply struct {
 	Status int
@@ -170,13 +177,20 @@ type Reply struct {
 	// by returning its HTTP error. Otherwise the handler writes status and
 	// body.
 	AsError bool
-	// HTTP answers in place of all else here, if it is not nil. It is set only
-	// for frameworks on net/http.
+	// Err is what the handler returns, in place of all else here. It is set only
+	// if the kit has Error, and not for RPC.
+	Err error
+	// HTTP answers in place of all else here, if it is not nil. If AsError is
+	// set too, a handler that returns errors then returns one of the status. It
+	// is set only for frameworks on net/http.
 	HTTP http.HandlerFunc
 	// Stream has the handler answer with Status and what Stream writes to w.
 	// After flush it has reached the client: flush returns an error if the
 	// client has gone. It is not set for frameworks on net/http.
 	Stream func(w io.Writer, flush func() error)
+	// Again has the handler give the request to the router again, for this path.
+	// It is set only if the kit says RoutesAgain.
+	Again string
 	// Hijack has the framework send Status, which is 101, call Hijack
 	// afterwards and close conn. It is set only for frameworks that are neither
 	// on net/http nor for RPC.

@@ -99,6 +99,7 @@ type adapter struct {
 	problemBody            bool
 	hasErrors              bool
 	routeKnownInUse        bool
+	routesAgain            bool
 	routeAdvice            string
 
 	has   func(key) bool // whether the framework has all extractors of a key
@@ -109,7 +110,7 @@ type adapter struct {
 func (k Kit[C, K, O, R, M]) adapter() adapter {
 	return adapter{
 		rpc: k.RPC, noFields: k.NoFields, netHTTP: k.NetHTTP, problemBody: k.ProblemBody, hasErrors: k.Error != nil,
-		routeKnownInUse: k.RouteKnownInUse, routeAdvice: k.RouteAdvice,
+		routeKnownInUse: k.RouteKnownInUse, routesAgain: k.RoutesAgain, routeAdvice: k.RouteAdvice,
 		has: k.has, serve: k.serve,
 	}
 }
@@ -224,8 +225,10 @@ func (k Kit[C, K, O, R, M]) options(with option, r *record) (options []O) {
 		withUnits:           func() O { return k.WithUnits(units("Words", "words")) },
 		withFloor:           func() O { return k.WithFloor(units("Floor", core.Requests)) },
 		withSettle: func() O {
+			stored := k.ByContextValue("app.user")
 			return k.WithSettle(func(c C, status int) core.Units {
-				return r.settle(status, k.Header(c, "User"), k.Header(c, "Settle"))
+				value, _ := stored(c)
+				return r.settle(status, strings.TrimSpace(k.Header(c, "User")+" "+value), k.Header(c, "Settle"))
 			})
 		},
 		withRefund: func() O { return k.WithRefund(func(_ C, status int) bool { return r.refund(status) }) },

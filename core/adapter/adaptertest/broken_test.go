@@ -34,7 +34,6 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 				next.ServeHTTP(httptest.NewRecorder(), r)
 			})
 		},
-		"FromContext returns the decision": func(k *httpKit) { k.New = instead(unlimited) },
 		"OnDenied replaces the answer and keeps the fields": func(k *httpKit) {
 			k.OnDenied = func(func(core.Result) (int, string)) httplimit.Option { return nil }
 		},
@@ -46,13 +45,6 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 				return httplimit.WithCost(func(r *http.Request) (int64, error) { _, _ = cost(r); return cost(r) })
 			}
 		},
-		"ByIP passes on TrustProxies": func(k *httpKit) { k.ByIP = func(...core.IPOption) httplimit.KeyFunc { return httplimit.ByIP() } },
-		"Join joins keys in their order": func(k *httpKit) {
-			k.Join = func(keys ...httplimit.KeyFunc) httplimit.KeyFunc {
-				slices.Reverse(keys)
-				return httplimit.Join(keys...)
-			}
-		},
 		"an error of the app is 500, and logged": func(k *httpKit) {
 			k.New = func(l *core.Limiter, key httplimit.KeyFunc, _ ...httplimit.Option) onHTTP {
 				return httplimit.New(l, key, httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 500) }))
@@ -61,7 +53,9 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 		"panics with all mistakes: ByHeader": func(k *httpKit) {
 			k.ByHeader = func(string) httplimit.KeyFunc { return func(*http.Request) (string, error) { return "", nil } }
 		},
-		"the slot is taken until the handler returns": func(k *httpKit) { k.New = instead(unlimited) },
+		"the slot is taken until the handler returns": func(k *httpKit) {
+			k.New = instead(func(_, next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
+		},
 		"a slot is taken while the handler runs": func(k *httpKit) {
 			k.New = instead(func(_, _ http.Handler, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		},
@@ -92,8 +86,8 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 // soundKit describes httplimit, with what the rules of the test need.
 func soundKit() httpKit {
 	return httpKit{
-		New: httplimit.New, ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader, Global: httplimit.Global, Join: httplimit.Join,
-		WithCost: httplimit.WithCost, WithUnits: httplimit.WithUnits, WithFloor: httplimit.WithFloor, WithPlan: httplimit.WithPlan, WithLimits: httplimit.WithLimits, WithSkip: httplimit.WithSkip,
+		New: httplimit.New, ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader,
+		WithCost: httplimit.WithCost, WithUnits: httplimit.WithUnits, WithPlan: httplimit.WithPlan, WithSkip: httplimit.WithSkip,
 		OnDenied: func(denied func(core.Result) (int, string)) httplimit.Option {
 			return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) {
 				status, body := denied(res)
@@ -135,8 +129,6 @@ func instead(
 	}
 }
 
-func unlimited(_, next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }
-
 // failuresOf returns the messages with which an adapter fails a rule.
 func failuresOf(name string, a adapter) []string {
 	rules := table()
@@ -170,17 +162,3 @@ func (r *recorder) Log(args ...any) {
 }
 
 func (r *recorder) Errorf(format string, args ...any) { r.Log(fmt.Sprintf(format, args...)) }
-
-// A name says a rule in few words, and no two rules have the same.
-func TestNamesOfRules(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range table() {
-		if n := len(strings.Fields(r.name)); n > 9 {
-			t.Errorf("%q has %d words", r.name, n)
-		}
-		if seen[r.name] {
-			t.Errorf("two rules are %q", r.name)
-		}
-		seen[r.name] = true
-	}
-}

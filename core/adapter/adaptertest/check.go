@@ -50,6 +50,7 @@ const (
 	routeInUse
 	routeNotInUse
 	problems
+	routesAgain
 	contextEnds // with its client
 )
 
@@ -57,7 +58,7 @@ const (
 func (r *rule) fits(a adapter) bool {
 	for need, has := range map[need]bool{
 		overHTTP: !a.rpc, onNetHTTP: a.netHTTP && !a.rpc, offNetHTTP: !a.netHTTP && !a.rpc, errorsOwn: a.hasErrors,
-		routeInUse: a.routeKnownInUse, routeNotInUse: !a.routeKnownInUse, problems: a.problemBody,
+		routeInUse: a.routeKnownInUse, routeNotInUse: !a.routeKnownInUse, problems: a.problemBody, routesAgain: a.routesAgain,
 		contextEnds: a.netHTTP || a.rpc,
 	} {
 		if r.needs&need != 0 && !has {

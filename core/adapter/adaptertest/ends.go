@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"testing/iotest"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -76,19 +78,6 @@ var endings = []rule{
 		send:  []exchange{{request: having("Words", "10", "Settle", "panic"), status: 200, ends: []string{"settle 200"}}},
 		logs:  []string{"code=RL710"},
 	},
-	{
-		name: "after early hints the client's own status counts", needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
-		script: func(c *check) {
-			c.note(func() {
-				c.reply = byHTTP(func(w http.ResponseWriter, _ *http.Request) {
-					w.WriteHeader(http.StatusEarlyHints)
-					w.WriteHeader(http.StatusUnauthorized)
-				})
-			})
-			got := next(c, c.background(context.Background()), "a response") // some frameworks take 103 for the last status
-			c.wantEnds("the request", []string{"refund " + strconv.Itoa(got.status)})
-		},
-	},
 }
 
 // statuses are rules of the status with which requests end.
@@ -123,7 +112,56 @@ func statuses() (rules []rule) {
 			rules = append(rules, r)
 		}
 	}
+	for status, err := range map[int]error{http.StatusInternalServerError: errors.New("handler"), http.StatusNotFound: ErrNotFound} {
+		end := strconv.Itoa(status)
+		rules = append(rules, rule{
+			name: "a refund's status: of the app's error handler, " + end, needs: errorsOwn | overHTTP,
+			app: limit(tokens("test", 5), withRefund), after: "test 5",
+			send: []exchange{{reply: reply{Reply: Reply{Status: status, Err: err}}, status: status, ends: []string{"refund " + end}}},
+		})
+	}
+	for name, answer := range unusual {
+		rules = append(rules, rule{
+			name: "a refund's status: " + name, needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
+			script: func(c *check) {
+				c.note(func() { c.reply = byHTTP(answer) })
+				got := next(c, c.background(context.Background()), "a response") // some frameworks send another of several
+				c.wantEnds("the request", []string{"refund " + strconv.Itoa(got.status)})
+			},
+		})
+	}
 	return rules
+}
+
+// unusual are handlers of net/http that answer in unusual ways.
+var unusual = map[string]http.HandlerFunc{
+	"early hints, then a status": func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusUnauthorized)
+	},
+	"two statuses": func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		w.WriteHeader(http.StatusOK)
+	},
+	"a copied body, then an error": func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.Copy(w, strings.NewReader("handler"))
+		http.Error(w, "late", http.StatusInternalServerError)
+	},
+	"an unreadable body, then an error": func(w http.ResponseWriter, _ *http.Request) {
+		if _, err := io.Copy(w, iotest.ErrReader(errInside)); err != nil {
+			http.Error(w, "unreadable", http.StatusUnauthorized)
+		}
+	},
+	"flushed, then an error": func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		http.Error(w, "late", http.StatusInternalServerError)
+	},
+	"flushed the old way": func(w http.ResponseWriter, _ *http.Request) {
+		if flusher, ok := w.(http.Flusher); ok {
+			flusher.Flush()
+		}
+		http.Error(w, "late", http.StatusInternalServerError)
+	},
 }
 
 // clients are rules of clients that leave.
@@ -219,6 +257,24 @@ var streams = []rule{
 		},
 	},
 	{
+		name: "WithSettle sees the request of a stream, and values",
+		app:  app{values: map[string]any{"app.user": "ann"}, use: []limiter{{policy: streaming, key: user, with: withUnits | withSettle}}},
+		script: func(c *check) {
+			conn, err := c.server.dial(c.T.Context(), "")
+			if err != nil {
+				c.T.Fatal(err)
+			}
+			defer conn.Close()
+			c.server.kept = conn
+			stream := reply{Reply: Reply{Status: 201, Stream: func(w io.Writer, _ func() error) { _, _ = io.WriteString(w, "all") }}}
+			for _, name := range []string{"bob", "eve"} { // the framework may use what it has of a request for the next one
+				c.exchange("the stream of "+name, exchange{
+					request: from(name), reply: stream, status: 201, ends: []string{"settle 201 " + name + " value:app.user:ann"},
+				})
+			}
+		},
+	},
+	{
 		name: "a stream whose client leaves ends once", app: limit(streaming, withUnits|withSettle),
 		after: "slot 1, words 47",
 		script: func(c *check) {
@@ -295,8 +351,8 @@ func slotsOf(name string, n int) limiter { return limiter{policy: inFlight(name,
 // connections are rules of handlers that take over the connection.
 var connections = []rule{
 	{
-		name: "an upgrade has its slot until its end", needs: overHTTP, app: limit(inFlight("slot", 1), 0), after: "slot 1",
-		script: (*check).wantTalk,
+		name: "an upgrade is over when its connection is", needs: overHTTP, app: limit(streaming, withUnits|withSettle),
+		after: "slot 1, words 36", script: (*check).wantTalk,
 	},
 	{
 		name: "a connection that was closed gives its slot back", needs: onNetHTTP, app: limit(inFlight("slot", 1), 0),
@@ -348,23 +404,63 @@ func (c *check) talk(conn net.Conn) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// wantTalk checks that an upgrade has its slot as long as its connection is
-// open.
+// wantTalk checks that an upgrade has its slot, and is not settled, as long as
+// its connection is open.
 func (c *check) wantTalk() {
 	c.T.Helper()
 	c.note(func() { c.reply = reply{Reply: Reply{Status: 101, Hijack: c.talk}} })
+	settled := "settle 101"
+	if c.netHTTP {
+		settled = "settle 200" // what the handler writes to the connection is not known
+	}
 	for range 2 {
-		conn := c.open(upgrade)
+		conn := c.open(strings.TrimSuffix(upgrade, "\r\n") + "Words: 5\r\nSettle: 7 words\r\n\r\n")
 		got, err := http.ReadResponse(conn.in, nil)
 		if err != nil || got.StatusCode != http.StatusSwitchingProtocols {
 			c.T.Fatalf("the rule: %s\nthe upgrade was answered %v, %v", c.name, got, err)
 		}
 		next(c, c.began, "the talk") // fasthttp drops a connection that is closed before
 		c.wantAfter("slot 0", "while the connection is open")
+		c.wantEnds("while the connection is open", nil)
 		if got := next(c, c.background(context.Background()), "a response"); got.status != http.StatusTooManyRequests {
 			c.errorf("a request while the connection is open was answered %d, want 429", got.status)
 		}
 		_ = conn.Close()
+		c.wantEnds("after the connection was closed", []string{settled})
 		c.wantAfter("slot 1", "after the connection was closed")
 	}
+}
+
+// takenOver are rules of a hijacked connection, such as a WebSocket's, whose
+// handler then ends in some way. It counts as 200: else clients who hang up
+// would get back what they took.
+func takenOver() (rules []rule) {
+	for _, how := range []string{"it returns", "an error", "a panic"} {
+		for option, with := range map[string]option{"refund": withRefund, "settle": withSettle} {
+			rules = append(rules, rule{
+				name: "a hijacked connection counts as 200: " + option + ", " + how, needs: onNetHTTP, app: limit(tokens("test", 5), with),
+				script: func(c *check) {
+					c.note(func() {
+						c.reply = byHTTP(func(w http.ResponseWriter, _ *http.Request) {
+							conn, _, err := http.NewResponseController(w).Hijack()
+							if err != nil {
+								panic(err)
+							}
+							_, _ = io.WriteString(conn, switching)
+							_ = conn.Close()
+							if how == "a panic" {
+								panic(http.ErrAbortHandler)
+							}
+						})
+						c.reply.Status, c.reply.AsError = http.StatusInternalServerError, how == "an error"
+					})
+					if got := next(c, c.background(context.Background()), "a response"); got.status != http.StatusSwitchingProtocols {
+						c.errorf("the premise: the client got %d", got.status)
+					}
+					c.wantEnds("the request", []string{option + " 200"})
+				},
+			})
+		}
+	}
+	return rules
 }

@@ -138,6 +138,9 @@ func (r *record) handle(_ context.Context, res core.Result, ok bool, all []core.
 	r.mu.Lock()
 	does := r.reply
 	r.handled, r.results = append(r.handled, seen(res, ok, all)), append(r.results, res)
+	if does.Again != "" {
+		r.reply = reply{} // when it comes back
+	}
 	r.mu.Unlock()
 	if does.waits {
 		r.began <- struct{}{}

@@ -14,8 +14,8 @@ func table() []rule {
 	return slices.Concat(
 		answers, failures, clientErrors(), options, // answers.go
 		addresses, extractors, routes, values, missingKeys(), readings(), buffers(), // keys.go
-		several, handlers, // several.go
-		endings, statuses(), clients, streams, slots, connections, // ends.go
+		several, again, handlers, // several.go
+		endings, statuses(), clients, streams, slots, connections, takenOver(), // ends.go
 		bodies(),   // bodies.go
 		mistakes(), // mistakes.go
 	)

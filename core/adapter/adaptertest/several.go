@@ -1,6 +1,12 @@
 package adaptertest
 
-import "github.com/tokenbucket-go/ratelimit/core"
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 var (
 	one = limiter{policy: tokens("one", 2), key: user}
@@ -68,6 +74,37 @@ var several = []rule{
 			{status: 200}, {status: 429, listed: "front, one, two"},
 		},
 	},
+}
+
+// again are rules of requests that the app gives to its router again, so that
+// they pass the same middleware a second time.
+var again = []rule{
+	{
+		name: "a request that is routed again is charged once", needs: routesAgain, app: limit(tokens("test", 2), withRefund),
+		script: (*check).wantOneCharge, after: "test 0",
+	},
+	{
+		name: "NewTogether charges it once too", needs: routesAgain, app: joint(withRefund, one, two),
+		script: (*check).wantOneCharge, after: "one 0, two 7",
+	},
+}
+
+func (c *check) wantOneCharge() {
+	for i, status := range []int{200, 200, 429} {
+		c.note(func() { c.reply = reply{Reply: Reply{Again: "/items/1"}} })
+		got := next(c, c.background(context.Background()), "a response")
+		if got.status != status {
+			c.errorf("request %d was answered %d, want %d", i+1, got.status, status)
+		}
+		if status == http.StatusOK {
+			c.wantEnds("the request", []string{"refund 200"})
+		}
+	}
+	first := c.use[0].policy.Name
+	want := []string{first + " 1", first + " 1", first + " 0", first + " 0"} // a request has one handler behind the other
+	if !slices.Equal(c.handled, want) {
+		c.errorf("handlers found %q, want %q", c.handled, want)
+	}
 }
 
 // allowing is an app whose handlers call Allow.

@@ -125,25 +125,6 @@ func TestDeploy(t *testing.T) {
 	hostile.Deploy(t, func() *http.Request { return request("ann-secret") })
 }
 
-func TestAPostAsCurlSendsIt(t *testing.T) {
-	url, _ := serveHTTP2(t, app(newStore(), none(), time.Hour))
-	for i := range 31 {
-		r, err := http.NewRequest(http.MethodPost, url+greet, strings.NewReader(`"Ann"`))
-		require.NoError(t, err)
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("X-Api-Key", "ann-secret")
-		res, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		if i < 30 {
-			assert.Equal(t, http.StatusOK, res.StatusCode)
-		} else {
-			assert.Equal(t, http.StatusTooManyRequests, res.StatusCode)
-			assert.NotEmpty(t, res.Header.Get("Retry-After"))
-		}
-	}
-}
-
 // A client of grpc-go whose service config retries denials, and that a pushback tells when.
 const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.001s", "maxBackoff": "0.001s",
 	"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}}]}`

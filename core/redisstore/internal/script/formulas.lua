@@ -69,15 +69,11 @@ local function wait(units, at, gain, step)
 end
 
 -- store writes records that matter for `last` µs, behind so many bytes of a
--- state that expires then. The key lives an eighth and 3 s longer, so that most
--- writes can leave its TTL: SETRANGE is faster than SET. It never expires earlier
--- than before, for the records of other limits. It returns the server's error or
--- nil, and when the key expires.
+-- state. The key lives an eighth and 3 s longer, so that most writes can leave
+-- its TTL, by SETRANGE, which is faster. It never expires earlier than before, for
+-- the records of other limits. store returns the server's error or nil, and when
+-- the key expires.
 local function store(key, state, expires, behind, records, last)
-  if now + last <= expires and #state == behind + #records then
-    local reply = redis.pcall('SETRANGE', key, behind == 7 and '7' or '14', records) -- of a number Redis makes a text
-    return reply ~= #state and reply.err or nil, expires
-  end
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = math.floor((expires - now) / 1000) + 1
   if state == '' then state = ('\0'):rep(14) end

@@ -281,7 +281,13 @@ for _, r in ipairs(requests) do
         records = records .. pack(RECORD, record.tag, record.unit, record.capacity, record.used, record.at, record.cut, record.held)
       end
     end
-    local refused, expires = store(r.key, r.state, r.expires, 7, records, last)
+    local expires, refused = r.expires, nil
+    if now + last <= expires and #r.state == 7 + #records then
+      local size = pcall('SETRANGE', r.key, '7', records)
+      refused = size ~= #r.state and size.err or nil
+    else
+      refused, expires = store(r.key, r.state, expires, 7, records, last)
+    end
     if refused then return { err = refused } end
     if adds then -- holds live longer than the state, which counts them
       call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)

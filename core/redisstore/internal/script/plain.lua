@@ -26,6 +26,7 @@ for from = 1, one_limit and 0 or #limits, LIMIT_SIZE do
   several[from] = { sub(limits, from, from + DEFINITION_SIZE - 1), unpack(LIMIT, limits, from) }
 end
 
+local once -- how the answer of a key begins that was granted once
 for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
   local granted = counts and unpack('>I7', counts, 7 * i - 6) or 1
   local key, failed = keys[i], nil
@@ -95,7 +96,9 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
     end
   until granted == granted_before and set_back == back_before
 
-  keys[i] = pack('>I7I7', granted, now) .. answer
+  local head = granted == 1 and once or pack('>I7I7', granted, now)
+  if granted == 1 then once = head end
+  keys[i] = head .. answer
 
   if taken or set_back then
     if #state > HEADER_SIZE + found * RECORD_SIZE then -- records of other limits stay, up to MOST_RECORDS
@@ -107,7 +110,12 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    failed = store(key, state, expires, HEADER_SIZE, records, last)
+    if now + last <= expires and #state == HEADER_SIZE + #records then
+      local size = pcall('SETRANGE', key, '14', records) -- a text, because Redis makes one of a number
+      failed = size ~= #state and size.err or nil
+    else
+      failed = store(key, state, expires, HEADER_SIZE, records, last)
+    end
   end
   if failed then
     keys[i], failures = FAILED, failures or {}
