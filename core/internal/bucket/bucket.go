@@ -99,7 +99,7 @@ func (b *Bucket) AppendBytes(to []byte) []byte {
 	to = Append7(to, b.Expires, 0)
 	for _, r := range b.Records {
 		to = binary.BigEndian.AppendUint32(to, r.Tag)
-		to = Append7(to, r.Unit, r.Capacity, r.Used, r.At, r.Cut, r.Held)
+		to = Append7(to, r.Unit, r.Capacity, r.Held, r.Used, r.At, r.Cut)
 	}
 	return to
 }
@@ -108,7 +108,7 @@ func (b *Bucket) AppendBytes(to []byte) []byte {
 func readRecord[T string | []byte](b T) Record {
 	return Record{
 		Tag: uint32(Int4(b)), Unit: Int7(b[4:]), Capacity: Int7(b[11:]),
-		Used: Int7(b[18:]), At: Int7(b[25:]), Cut: Int7(b[32:]), Held: Int7(b[39:]),
+		Held: Int7(b[18:]), Used: Int7(b[25:]), At: Int7(b[32:]), Cut: Int7(b[39:]),
 	}
 }
 

@@ -11,8 +11,8 @@
 -- script that a function uses makes every call of the script slower.
 local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
--- The RECORD of a limit: its tag, unit and capacity, which define it; used, at
--- and cut; and the tokens that are held. In front of all these records stands
+-- The RECORD of a limit: its tag, unit and capacity, which define it; the tokens
+-- that are held; and used, at and cut, the AMOUNTS. In front of all these records stands
 -- the HEADER: when the key expires, and an instant before which no hold ends.
 local RECORD, RECORD_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 256
 local HEADER, HEADER_SIZE = '>I7I7', 14

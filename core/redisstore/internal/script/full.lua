@@ -107,7 +107,7 @@ for i = 2, #ARGV do
   if state ~= '' then expires, first_end = unpack(HEADER, state) end
   local records, behind = {}, 0 -- by how much the clock was set back behind the last write, as far as they tell
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
-    local tag, unit, capacity, used, at, cut, held = unpack(RECORD, state, place)
+    local tag, unit, capacity, held, used, at, cut = unpack(RECORD, state, place)
     if at > now + behind then behind = at - now end
     if held > 0 then any_held = true end
     records[#records + 1] = { tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held }
@@ -272,13 +272,13 @@ for _, r in ipairs(requests) do
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
     reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
     -- An `at` behind now would look as if the clock was set back.
-    if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.used, math.min(l.at, now), l.cut, l.held) end
+    if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, math.min(l.at, now), l.cut) end
   end
 
   if write then
     for _, record in ipairs(r.records) do -- those of other limits stay
       if not record.asked and #records < MOST_RECORDS * RECORD_SIZE then
-        records = records .. pack(RECORD, record.tag, record.unit, record.capacity, record.used, record.at, record.cut, record.held)
+        records = records .. pack(RECORD, record.tag, record.unit, record.capacity, record.held, record.used, record.at, record.cut)
       end
     end
     local expires, refused = r.expires, nil

@@ -37,6 +37,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
 
   local expires, first_end = 0, 0
   if state ~= '' then expires, first_end = unpack(HEADER, state) end
+  local only = one_limit and #state == HEADER_SIZE + RECORD_SIZE -- its amounts are all that changes
 
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
@@ -53,12 +54,13 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       -- The bucket as it is now.
       local used, at, cut, held, clock = 0, 0, 0, NOT_HELD, now
       for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
-        local its, old_unit, old_capacity, old_used, old_at, old_cut = unpack(RECORD, state, place)
+        local its, old_unit, old_capacity, _, old_used, old_at, old_cut = unpack(RECORD, state, place)
         if its == tag then
           used, at, cut = old_used, old_at, old_cut
-          if first_end > 0 then held = sub(state, place + 39, place + 45) end
+          if first_end > 0 then held = sub(state, place + 18, place + 24) end
           if old_unit ~= unit or old_capacity ~= capacity then
             used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
+            only = false
           end
           found = found + 1
           break
@@ -89,7 +91,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       local amounts = pack(AMOUNTS, used, at < now and at or now, cut)
       answer = answer .. amounts
       if granted > 0 or set_back then -- it may be stored
-        records = records .. definition .. amounts .. held
+        if not only or found == 0 then records = records .. definition .. held .. amounts end
         local full_in = wait(used + cut, at, gain, step)
         if full_in > last then last = full_in end
       end
@@ -110,11 +112,13 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    if now + last <= expires and #state == HEADER_SIZE + #records then
-      local size = pcall('SETRANGE', key, '14', records) -- a text, because Redis makes one of a number
+    local behind = HEADER_SIZE
+    if only and found == 1 then behind, records = #state - #answer, answer end
+    if now + last <= expires and #state == behind + #records then
+      local size = pcall('SETRANGE', key, behind == HEADER_SIZE and '14' or '39', records) -- texts, which Redis makes of numbers
       failed = size ~= #state and size.err or nil
     else
-      failed = store(key, state, expires, HEADER_SIZE, records, last)
+      failed = store(key, state, expires, behind, records, last)
     end
   end
   if failed then
