@@ -110,7 +110,9 @@ for i = 2, #ARGV do
     local tag, unit, capacity, held, used, at, cut = unpack(RECORD, state, place)
     if at > now + behind then behind = at - now end
     if held > 0 then any_held = true end
-    records[#records + 1] = { tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held }
+    records[#records + 1] = {
+      tag = tag, unit = unit, capacity = capacity, held = held, used = used, at = at, cut = cut,
+    }
   end
 
   -- End the holds whose time is over: there is none before first_end.
@@ -199,7 +201,9 @@ for i = 2, #ARGV do
     end
 
     -- Has the limit what the request needs?
-    if penalty > 0 and action == TAKE and times > 0 and left >= 0 and left < need and need <= full then l.penalty = penalty end
+    if penalty > 0 and action == TAKE and times > 0 and left >= 0 and left < need and need <= full then
+      l.penalty = penalty
+    end
     asked, in_debt = asked or need ~= 0, in_debt or left < 0
     if need > 0 and action == RESERVE then
       local delay = wait_for(l, need - left)
@@ -272,13 +276,14 @@ for _, r in ipairs(requests) do
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
     reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
     -- An `at` behind now would look as if the clock was set back.
-    if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, math.min(l.at, now), l.cut) end
+    local at = math.min(l.at, now)
+    if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, at, l.cut) end
   end
 
   if write then
-    for _, record in ipairs(r.records) do -- those of other limits stay
-      if not record.asked and #records < MOST_RECORDS * RECORD_SIZE then
-        records = records .. pack(RECORD, record.tag, record.unit, record.capacity, record.held, record.used, record.at, record.cut)
+    for _, o in ipairs(r.records) do -- those of other limits stay
+      if not o.asked and #records < MOST_RECORDS * RECORD_SIZE then
+        records = records .. pack(RECORD, o.tag, o.unit, o.capacity, o.held, o.used, o.at, o.cut)
       end
     end
     local expires, refused = r.expires, nil

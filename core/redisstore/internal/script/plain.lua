@@ -115,7 +115,8 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
     local behind = HEADER_SIZE
     if only and found == 1 then behind, records = #state - #answer, answer end
     if now + last <= expires and #state == behind + #records then
-      local size = pcall('SETRANGE', key, behind == HEADER_SIZE and '14' or '39', records) -- texts, which Redis makes of numbers
+      local from = behind == HEADER_SIZE and '14' or '39' -- texts, which Redis makes of numbers
+      local size = pcall('SETRANGE', key, from, records)
       failed = size ~= #state and size.err or nil
     else
       failed = store(key, state, expires, behind, records, last)
