@@ -49,7 +49,6 @@ var given = map[string]string{
 }
 
 var (
-	fence     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 	anyFence  = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```")
 	qualifier = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
 	clause    = regexp.MustCompile(`(?m)^package (\w+)$`)
