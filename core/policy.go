@@ -67,8 +67,8 @@ type Policy struct {
 
 	// LocalShare is the fraction of each limit that this process grants on its
 	// own under FailLocal: above 0, at most 1. With n replicas behind one load
-	// balancer, 1/n keeps their sum at the limit. The zero value means 1. Every
-	// limit grants at least one token.
+	// balancer, 1/n keeps their sum at the limit. The zero value means 1.
+	// Capacities are rounded down, but every limit grants at least one token.
 	LocalShare float64 `json:"local_share,omitzero"`
 
 	// Shadow is for trying out a limit. The limiter decides, takes tokens and
