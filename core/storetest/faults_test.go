@@ -179,17 +179,9 @@ var faults = map[string][]fault{
 	"a released slot is free at once, and once": {
 		{name: "releases are lost", request: withoutEnds},
 		{name: "a release gives back whatever is held", request: func(s *broken, r *store.Request) {
-			if r.Holds() && r.Takes() {
-				s.more[r.Ticket] = r.Ticket
-			}
-			if r.Action == bucket.Charge && r.Ends != nil {
-				own := r.Ticket
-				for _, ticket := range s.more {
-					if r.Ticket == own {
-						r.Ticket = ticket.(uint64)
-					}
-				}
-				delete(s.more, r.Ticket)
+			var b bucket.Bucket
+			if err := b.Parse(s.states[s.address(r.Policy(), r.Key())]); err == nil && r.Ends != nil && len(b.Holds) > 0 {
+				r.Ticket = b.Holds[0].Ticket
 			}
 		}},
 	},
