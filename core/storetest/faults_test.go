@@ -178,12 +178,11 @@ var faults = map[string][]fault{
 	},
 	"a released slot is free at once, and once": {
 		{name: "releases are lost", request: withoutEnds},
-		{name: "a release gives back whatever is held", request: func(s *broken, r *store.Request) {
-			var b bucket.Bucket
-			if err := b.Parse(s.states[s.address(r.Policy(), r.Key())]); err == nil && r.Ends != nil && len(b.Holds) > 0 {
-				r.Ticket = b.Holds[0].Ticket
+		{name: "a release gives back whatever is held", state: records(func(r *store.Request, b *bucket.Bucket) {
+			if r.Action == bucket.Charge && r.Ends != nil {
+				b.Holds, b.Records[0].Held = nil, 0
 			}
-		}},
+		})},
 	},
 	"a slot comes back after MaxHold, not before": {
 		keeping(30 * time.Second),
