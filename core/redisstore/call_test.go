@@ -42,7 +42,8 @@ func decisions(cmd redis.Cmder) (n int) {
 // its keys.
 func timesOf(cmd redis.Cmder) []int64 {
 	keys, _ := cmd.Args()[2].(int)
-	counts, some := cmd.Args()[len(cmd.Args())-2].([]byte)
+	some := len(cmd.Args()) == keys+7 // the last two are the action and the counts
+	counts, _ := cmd.Args()[len(cmd.Args())-1].([]byte)
 	times := make([]int64, keys)
 	for i := range times {
 		if times[i] = 1; some {

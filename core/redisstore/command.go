@@ -263,7 +263,13 @@ func (b *batch) share(k *keyed, a store.Answer) {
 		o.answer, o.err = a, nil // an earlier attempt may have set an error
 		own := &o.answer
 		own.Levels.Unshare()
-		if own.Granted = 0; later >= 0 {
+		if own.Granted = 0; later < 0 {
+			for j := range r.Set.Rates { // a.Ready is about a token of each limit
+				if r.Of(j) == 0 {
+					own.Levels.At(j).Ready = 0
+				}
+			}
+		} else {
 			own.Granted = 1
 			for j := range r.Set.Rates {
 				l, unit := own.Levels.At(j), r.Set.Rates[j].Unit

@@ -50,13 +50,19 @@ type denial struct {
 	until   int64 // when it no longer holds
 }
 
+// cacheable reports whether a denial of r may hold: it takes a number of tokens,
+// and only time brings more.
+func cacheable(r *store.Request) bool {
+	return r.Action == bucket.Take && !r.Dry && r.N > 0 && r.Each == nil && r.Floors == nil && !r.Set.Holds
+}
+
 // Do repeats a denial that still holds for r, or has next decide.
 func (s *denyCache) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	switch {
 	case r.Gives():
 		defer s.given(&r)
 		return s.next.Do(ctx, r)
-	case r.Action != bucket.Take || r.Dry || r.N <= 0 || r.Each != nil || r.Floors != nil || r.Set.Holds:
+	case !cacheable(&r):
 		if a, err = s.next.Do(ctx, r); a.Allowed && !r.Dry && r.Moves() || a.Penalty {
 			s.drop(&r)
 		}

@@ -44,11 +44,11 @@ type leaseShard struct {
 
 // watchedKey is a key that may be busy, and its lease.
 type watchedKey struct {
-	request store.Request // the first one: all leases are of its limits
-	asked   time.Time     // when a call was last needed
-	size    int64         // of the next lease, in tokens
-	had     int64         // tokens that the bucket had left after the last call that should take a lease
-	seen    time.Time     // when that was sent
+	request  store.Request // the first one: all leases are of its limits
+	asked    time.Time     // when a call was last needed
+	size     int64         // of the next lease, in tokens
+	inBucket int64         // tokens that the bucket had left after the last call that should take a lease
+	seen     time.Time     // when that was sent
 
 	taken   store.Answer // of the call that took the lease
 	sent    time.Time    // when that was sent
@@ -208,7 +208,7 @@ func (k *watchedKey) nextSize(most int64, now time.Time) int64 {
 	}
 	k.size = max(0, min(k.size, most, k.request.Set.LeastCapacity()/leaseShare))
 	if now.Sub(k.seen) < leaseLife {
-		return min(k.size, k.had/2)
+		return min(k.size, k.inBucket/2)
 	}
 	return k.size
 }
@@ -269,9 +269,9 @@ func (s *leases) renewed(r *store.Request, a *store.Answer, err error, sent time
 	if err != nil {
 		return
 	}
-	k.had, k.seen = math.MaxInt64, sent
+	k.inBucket, k.seen = math.MaxInt64, sent
 	for i := range r.Set.Rates {
-		k.had = min(k.had, a.Remaining(r.Set, i))
+		k.inBucket = min(k.inBucket, a.Remaining(r.Set, i))
 	}
 	if !a.Allowed {
 		return

@@ -31,8 +31,8 @@ const (
 // batches in flight and no breaker, so a server that does not answer concerns
 // its own keys alone.
 //
-// A call that finds a free place is sent at once, by its caller's goroutine. The
-// others wait in the queue and form the next batch, which is sent when one in
+// A call that finds a free place is sent at once, by its caller's goroutine if
+// that may wait for the answer: see inline. The others wait in the queue and form the next batch, which is sent when one in
 // flight ends. So batches grow with the load, and no goroutine waits for work.
 type node struct {
 	*batches
@@ -138,8 +138,8 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 }
 
 // leave returns the error of ctx, which has ended before c. If c is still queued
-// it is abandoned, unless it returns tokens. If c was sent, the tokens that it
-// reserves or holds come back.
+// it is abandoned, unless it returns tokens. If c was sent, and reserves or holds
+// tokens, all that it took comes back.
 func (n *node) leave(ctx context.Context, c *call) error {
 	if !c.request.Gives() && !c.state.CompareAndSwap(waiting, abandoned) {
 		if taken := c.holders(); taken != nil {
@@ -208,8 +208,9 @@ func (n *node) sends(now time.Time) {
 }
 
 // wake has a goroutine send what is queued: at once, after the gap, or when it
-// has connections. If as many batches are in flight as may be, or a few are and
-// no full one waits for another connection, one that ends does it.
+// has connections. It does nothing if a batch in flight will send the queue when
+// it ends: if most are in flight, or few are, there is no connection for another,
+// and less than a full batch waits.
 func (n *node) wake(now time.Time) {
 	if n.waking || len(n.queue) == 0 || n.inFlight >= n.most {
 		return

@@ -294,6 +294,28 @@ func sendAll(s *Store, calls []*call) (outcomes []outcome, err error) {
 	return outcomes, err
 }
 
+// Calls for one key share a count. Those that it denies don't wait for a limit
+// that they take nothing of.
+func TestDeniedCallsOfACountWaitForWhatTheyTake(t *testing.T) {
+	s := New(redistest.Client(t), WithTimeout(10*time.Second))
+	set := setOf(core.PerSecond(2), core.PerHour(1))
+	set.Rates[1].Other = true
+	key := redistest.Prefix()
+	request := bucket.Request{Set: set, Each: &[]int64{0, 1}}
+	_, err := sendAll(s, []*call{callOf(key, store.NewRequest("api", "k", request))})
+	require.NoError(t, err)
+	var calls []*call
+	for range 3 {
+		calls = append(calls, callOf(key, store.NewRequest("api", "k", bucket.Request{Set: set, N: 1})))
+	}
+	outcomes, err := sendAll(s, calls)
+	require.NoError(t, err)
+	denied := outcomes[2].answer
+	require.False(t, denied.Allowed, "2 of a second are taken")
+	assert.Zero(t, denied.RetryAfter(set, 1, 1), "the hour's limit, which has none left, was not asked")
+	assert.Positive(t, denied.RetryAfter(set, 0, 1))
+}
+
 // If all shards fail, the batch fails, but each call has its own error. One
 // server's refusal does not mean that another server executed nothing.
 func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {

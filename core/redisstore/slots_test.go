@@ -82,7 +82,7 @@ func TestHoldsFromBeforeAnEvictionGiveNothingBack(t *testing.T) {
 			func(r *core.Result) error { return r.Settle(context.Background(), core.Units{tokens: 1}) }, 4,
 		},
 	} {
-		for _, evicted := range []string{"the state", "the holds"} {
+		for _, evicted := range []string{"the state", "the state, which a version without holds writes first", "the holds"} {
 			t.Run(name+"/"+evicted, func(t *testing.T) {
 				client, prefix, ctx := redistest.Client(t), redistest.Prefix(), t.Context()
 				l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout),
@@ -99,6 +99,12 @@ func TestHoldsFromBeforeAnEvictionGiveNothingBack(t *testing.T) {
 					key = redisstore.HoldsKey(prefix, key)
 				}
 				require.EqualValues(t, 1, client.Del(ctx, key).Val(), "premise: the key was there")
+				if strings.Contains(evicted, "version") {
+					other, err := l.WithLimits(core.PerDay(9).WithName("other"))
+					require.NoError(t, err)
+					_, err = other.Allow(ctx, "k")
+					require.NoError(t, err)
+				}
 				take()
 				take()
 				require.NoError(t, test.back(old))

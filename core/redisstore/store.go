@@ -39,8 +39,8 @@ import (
 // needs no closing: close the client, after [Store.Close] if it has leases.
 //
 // Concurrent decisions share script calls. To each server a Store has at most 4
-// calls in flight, or up to 32 if none was sent for 2 ms, and at most three
-// quarters of the client's pool. The servers of a Cluster or a Ring share no
+// calls in flight, or up to 32 if none was sent for 2 ms. Of a pool of more than
+// 4 connections they leave a quarter to others. The servers of a Cluster or a Ring share no
 // calls, no queue and no breaker: one that does not answer delays its own keys
 // only.
 //

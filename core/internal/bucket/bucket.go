@@ -93,8 +93,8 @@ const (
 )
 
 // AppendBytes appends the state of the key as Redis stores it, but for its
-// holds: when it expires, in 7 bytes, as many in which the script notes before
-// when no hold ends, and each record in 46.
+// holds: when it expires, in 7 bytes, as many for the script's ends_from, which
+// are 0, and each record in 46.
 func (b *Bucket) AppendBytes(to []byte) []byte {
 	to = Append7(to, b.Expires, 0)
 	for _, r := range b.Records {

@@ -127,7 +127,8 @@ func TestHoldsComeBackOnce(t *testing.T) {
 			Request{N: 10}, 0, []Left{{9, 1, 1}}, []Record{held(1, 0, 1)}, []Hold{hold(1, 1001, 5, 1)}},
 		{"of a limit that holds nothing any more nothing is held", []Rate{both[0], tokens(2, 10, 100)}, busy, Request{Each: each(0, 8), Ticket: 9}, 1,
 			[]Left{{3, 0, 450}, {0, 100, 500}}, []Record{held(1, 0, 7), held(2, 10, 6)}, busy.Holds},
-		{"a smaller capacity grants nothing until enough is back", []Rate{slots(1, 5, 500)}, busy, Request{N: 1}, 0, []Left{{-2, 400, 450}}, nil, nil},
+		{"a smaller capacity grants nothing until enough is back", []Rate{slots(1, 5, 500)}, busy, Request{N: 1}, 0, []Left{{0, 400, 450}}, nil, nil},
+		{"what is held above a smaller capacity is no debt", []Rate{slots(1, 5, 500)}, busy, Request{}, 1, []Left{{0, 400, 450}}, nil, nil},
 	} {
 		p.check(t)
 	}
@@ -136,6 +137,10 @@ func TestHoldsComeBackOnce(t *testing.T) {
 	b := Bucket{Records: slices.Clone(busy.Records), Holds: slices.Clone(busy.Holds)}
 	Decide(1000, &b, &r, &a)
 	assert.False(t, Decide(1000, &b, &r, &a), "a second release changes nothing")
+
+	b = Bucket{Records: slices.Clone(busy.Records), Holds: slices.Clone(busy.Holds)}
+	Decide(1000, &b, &Request{Set: NewLimitSet([]Rate{tokens(2, 10, 1)}), N: 1}, &a)
+	assert.EqualValues(t, 1450, b.Full, "not before the last hold, also if another definition does not count it")
 }
 
 // A key expires an eighth and 3 s later than it matters, so that most writes

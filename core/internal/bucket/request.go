@@ -172,8 +172,8 @@ func (r *Request) held() []int64 {
 	return held
 }
 
-// Ending returns the request that ends the holds that r may have begun, and
-// gives back nothing else.
+// Ending returns the request that ends the holds that r may have begun, if it
+// was granted once, and gives back nothing else.
 func (r *Request) Ending() Request {
 	each, ends := make([]int64, len(r.Set.Rates)), r.held()
 	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}

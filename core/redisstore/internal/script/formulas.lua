@@ -13,7 +13,8 @@ local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, i
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
 -- The RECORD of a limit: its tag, unit and capacity, which define it; the tokens
 -- that are held; and used, at and cut, the AMOUNTS. In front of all these records stands
--- the HEADER: when the key expires, and an instant before which no hold ends.
+-- the HEADER: when the key expires, and an instant before which no hold ends, or 0
+-- if only requests wrote it that know no holds.
 local RECORD, RECORD_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 256
 local HEADER, HEADER_SIZE = '>I7I7', 14
 local DEFINITION_SIZE, AMOUNTS, NOT_HELD = 18, '>I7I7I7', '\0\0\0\0\0\0\0'
@@ -68,15 +69,15 @@ local function wait(units, at, gain, step)
   return time < 2 ^ 51 and time or 2 ^ 51
 end
 
--- store writes records that matter for `last` µs, behind so many bytes of a
--- state. The key lives an eighth and 3 s longer, so that most writes can leave
+-- store writes records that matter for `last` µs, behind the first `kept` bytes of
+-- a state. The key lives an eighth and 3 s longer, so that most writes can leave
 -- its TTL, by SETRANGE, which is faster. It never expires earlier than before, for
 -- the records of other limits. store returns the server's error or nil, and when
 -- the key expires.
-local function store(key, state, expires, behind, records, last)
+local function store(key, state, expires, kept, records, last)
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = math.floor((expires - now) / 1000) + 1
   if state == '' then state = ('\0'):rep(14) end
-  state = struct.pack('>I7', expires) .. string.sub(state, 8, behind) .. records
+  state = struct.pack('>I7', expires) .. string.sub(state, 8, kept) .. records
   return redis.pcall('SET', key, state, 'PX', ms).err, expires
 end

@@ -57,7 +57,9 @@ local function wait_for(l, units)
   if units <= 0 or not l.starts then return wait(units, l.at, l.gain, l.step) end
   local steps = math.ceil(units / l.gain)
   local k = index(l, l.at) + steps
-  if units > 2 * (l.full + l.gain) then -- some will lie in front of the known starts then, and fewer count
+  -- When such a debt is paid, its first periods lie in front of the known starts:
+  -- they count as the longest ones, so fewer fit.
+  if units > 2 * (l.full + l.gain) then
     k = k + 2 + math.floor(steps / 8)
   end
   return math.min(2 ^ 51, start(l, k) - now)
@@ -103,9 +105,9 @@ for i = 2, #ARGV do
   local action, holding, times, when, ticket, from = unpack(REQUEST, text)
   local state, write = call('GET', key) or '', false
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then error(NO_BUCKET, 0) end
-  local expires, first_end, any_held = 0, 0, false
-  if state ~= '' then expires, first_end = unpack(HEADER, state) end
-  local records, behind = {}, 0 -- by how much the clock was set back behind the last write, as far as they tell
+  local expires, ends_from, any_held = 0, 0, false
+  if state ~= '' then expires, ends_from = unpack(HEADER, state) end
+  local records, behind = {}, 0 -- how far the newest `at` is ahead: so far at least the clock was set back
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
     local tag, unit, capacity, held, used, at, cut = unpack(RECORD, state, place)
     if at > now + behind then behind = at - now end
@@ -115,21 +117,22 @@ for i = 2, #ARGV do
     }
   end
 
-  -- End the holds whose time is over: there is none before first_end.
+  -- End the holds whose time is over. What a limit's record has as held is the sum
+  -- of its members in the set, none of which ends before ends_from.
   local over, last_end
   if holding == 1 then
-    if state == '' and call('DEL', holds) > 0 then write = true end -- Redis has lost their state
+    if ends_from == 0 and call('DEL', holds) > 0 then write = true end -- of a state that is gone
     if behind > 0 then -- they keep their remaining time
       local members = call('ZRANGE', holds, '0', '-1', 'WITHSCORES')
       for k = 1, #members, 2 do call('ZADD', holds, members[k + 1] - behind, members[k]) end
       for _, record in ipairs(records) do record.at = math.min(record.at, now) end
-      first_end, write = math.max(0, first_end - behind), true
+      ends_from, write = math.max(1, ends_from - behind), true
     end
-    if any_held and action ~= CHARGE then -- which adds none
+    if any_held and action ~= CHARGE then -- a CHARGE adds none, so it needs no last end
       last_end = tonumber(call('ZRANGE', holds, '-1', '-1', 'WITHSCORES')[2])
       any_held = last_end ~= nil -- or Redis has lost them
     end
-    if any_held and first_end <= now then
+    if any_held and ends_from <= now then
       over = call('ZRANGEBYSCORE', holds, '-inf', now)
       for _, member in ipairs(over) do
         local tag, tokens = read_hold(member)
@@ -137,11 +140,11 @@ for i = 2, #ARGV do
           if record.tag == tag then record.held = math.max(0, record.held - tokens) end
         end
       end
-      first_end = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2])
-      any_held, write = first_end ~= nil, write or #over > 0
+      ends_from = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2])
+      any_held, write = ends_from ~= nil, write or #over > 0
     end
     if not any_held then
-      first_end, last_end = NO_END, nil
+      ends_from, last_end = NO_END, nil
       for _, record in ipairs(records) do record.held = 0 end
     end
   end
@@ -182,7 +185,7 @@ for i = 2, #ARGV do
     if starts then
       local k = index(l, at)
       if k > 0 and start(l, k) < at then k = k + 1 end -- in front of them too few count already
-      if at > 0 and at < starts[1] then write = true end -- from later on, even fewer of the periods since would count
+      if at > 0 and at < starts[1] then write = true end -- later starts are known later, and would count fewer periods
       l.used, l.cut, k = refill(used, cut, k, index(l, now), gain, 1)
       l.at = start(l, k)
     else
@@ -204,7 +207,7 @@ for i = 2, #ARGV do
     if penalty > 0 and action == TAKE and times > 0 and left >= 0 and left < need and need <= full then
       l.penalty = penalty
     end
-    asked, in_debt = asked or need ~= 0, in_debt or left < 0
+    asked, in_debt = asked or need ~= 0, in_debt or l.used > full
     if need > 0 and action == RESERVE then
       local delay = wait_for(l, need - left)
       local known = starts and math.max(now, starts[#starts]) or now + FOREVER
@@ -220,7 +223,7 @@ for i = 2, #ARGV do
   all = all and granted > 0
   requests[i - 1] = {
     key = key, holds = holds, action = action, when = when, ticket = ticket, state = state, records = records,
-    expires = expires, first_end = first_end, last_end = last_end, over = over, limits = limits,
+    expires = expires, ends_from = ends_from, last_end = last_end, over = over, limits = limits,
     granted = granted, due = due, look = look, write = write,
   }
 end
@@ -228,7 +231,7 @@ end
 -- Take what is granted, and answer.
 local reply = ''
 for _, r in ipairs(requests) do
-  local action, holds, limits, write, first_end = r.action, r.holds, r.limits, r.write, r.first_end
+  local action, holds, limits, write, ends_from = r.action, r.holds, r.limits, r.write, r.ends_from
   local granted, charge = all and r.granted or 0, action == CHARGE
 
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
@@ -253,8 +256,8 @@ for _, r in ipairs(requests) do
       local hold_end = now + l.hold
       l.held, adds, write = l.held + units / unit, true, true
       call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit))
-      if last_end or r.first_end == NO_END then last_end = math.max(last_end or 0, hold_end) end
-      first_end = math.min(first_end, hold_end)
+      if last_end or r.ends_from == NO_END then last_end = math.max(last_end or 0, hold_end) end
+      ends_from = math.min(ends_from, hold_end)
     elseif l.gain > 0 and (units > 0 or units < 0 and l.used + l.cut > 0) then
       l.used, write = math.min(MOST, l.used + units), true
       if l.used < 0 then l.used, l.cut = 0, math.max(0, l.cut + l.used) end
@@ -263,7 +266,7 @@ for _, r in ipairs(requests) do
   end
 
   reply = reply .. pack(REPLY, granted, now, now + r.due, penalties)
-  local last, records = 0, pack('>I7', first_end)
+  local last, records = 0, pack('>I7', ends_from)
   for k = 1, #limits do
     local l = limits[k]
     local full_in = wait_for(l, l.used + l.cut)
@@ -274,7 +277,8 @@ for _, r in ipairs(requests) do
     if full_in > last then last = full_in end
     local units = granted > 0 and l.unit or l.need > 0 and l.need + l.floor or l.need
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
-    reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
+    local left = l.used > l.full and l.left or math.max(0, l.left) -- what is held is no debt
+    reply = reply .. pack(ANSWER, left, ready_in, full_in)
     -- An `at` behind now would look as if the clock was set back.
     local at = math.min(l.at, now)
     if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, at, l.cut) end

@@ -10,9 +10,9 @@
 --       each key, 7 bytes each, or nothing for once
 -- Returns of each key how many times it was granted and now, and of each limit
 -- used, at and cut, 7 bytes each: what is left, and when there is more, follows
--- from these. Of a key that can't be read or written nothing is taken, and FAILED
--- stands in place of all that: then the reply is these answers, and the error of
--- each.
+-- from these. It is one text. If a key can't be read or written, nothing is taken
+-- of it, and the reply is a list: that text, with FAILED in place of the answer of
+-- each such key, and then their errors, in the same order.
 local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
 local FAILED = '\255\255\255\255\255\255\255'
 
@@ -35,9 +35,9 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
 
-  local expires, first_end = 0, 0
-  if state ~= '' then expires, first_end = unpack(HEADER, state) end
-  local only = one_limit and #state == HEADER_SIZE + RECORD_SIZE -- its amounts are all that changes
+  local expires, ends_from = 0, 0
+  if state ~= '' then expires, ends_from = unpack(HEADER, state) end
+  local only = one_limit and #state == HEADER_SIZE + RECORD_SIZE -- only its used, at and cut change: bytes 39 to 59
 
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
@@ -57,7 +57,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         local its, old_unit, old_capacity, _, old_used, old_at, old_cut = unpack(RECORD, state, place)
         if its == tag then
           used, at, cut = old_used, old_at, old_cut
-          if first_end > 0 then held = sub(state, place + 18, place + 24) end
+          if ends_from > 0 then held = sub(state, place + 18, place + 24) end
           if old_unit ~= unit or old_capacity ~= capacity then
             used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
             only = false
@@ -112,14 +112,14 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    local behind = HEADER_SIZE
-    if only and found == 1 then behind, records = #state - #answer, answer end
-    if now + last <= expires and #state == behind + #records then
-      local from = behind == HEADER_SIZE and '14' or '39' -- texts, which Redis makes of numbers
+    local kept = HEADER_SIZE
+    if only and found == 1 then kept, records = #state - #answer, answer end
+    if now + last <= expires and #state == kept + #records then
+      local from = kept == HEADER_SIZE and '14' or '39' -- texts, which Redis makes of numbers
       local size = pcall('SETRANGE', key, from, records)
       failed = size ~= #state and size.err or nil
     else
-      failed = store(key, state, expires, behind, records, last)
+      failed = store(key, state, expires, kept, records, last)
     end
   end
   if failed then
