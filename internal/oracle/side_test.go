@@ -182,14 +182,16 @@ type expiry struct {
 	real   time.Time
 }
 
-// shorten makes TTLs shorter by so many ms, and returns a key without a TTL.
+// shorten makes TTLs shorter by so many ms, and returns a key without a TTL. One
+// that has not expired then has 5 s at least, which this machine may need.
 var shorten = redis.NewScript(`
 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
 	local ttl = redis.call('PTTL', key)
 	if ttl < 0 then
 		return key
 	end
-	redis.call('PEXPIRE', key, math.max(0, ttl - ARGV[2]))
+	local left = ttl - ARGV[2]
+	redis.call('PEXPIRE', key, left > 0 and math.max(5000, left) or 0)
 end
 return ''`)
 

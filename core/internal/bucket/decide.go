@@ -68,9 +68,6 @@ type level struct {
 // left is what the limit has left, in units.
 func (l *level) left() int64 { return max(-MaxUsed, l.room(l.held())-l.Used) }
 
-// inDebt reports whether more was used than a full bucket has.
-func (l *level) inDebt() bool { return l.Used > l.rate.Full }
-
 // held is how many tokens are held. Those that another definition holds don't
 // count if this one holds none.
 func (l *level) held() int64 {
@@ -185,7 +182,7 @@ func (d *decision) grant() int64 {
 		l := &d.levels[i]
 		switch left := l.left() - r.floor(i); {
 		case r.Action == Extend && l.ends > 0: // its hold is still there
-		case left < l.need && l.need > 0, d.looks && l.inDebt():
+		case left < l.need && (l.need > 0 || d.looks):
 			granted = 0
 		case l.need > 0 && granted > 1:
 			granted = min(granted, left/l.need)
@@ -260,9 +257,6 @@ func (d *decision) tell(a *Answer) {
 		l := &d.levels[i]
 		l.fullIn = d.fullIn(l)
 		left := Left{Units: l.left(), Full: l.fullIn}
-		if !l.inDebt() {
-			left.Units = max(0, left.Units) // what is held is no debt
-		}
 		if units, asked := d.request.awaited(i, d.granted > 0); asked && l.left() < units {
 			left.Ready = d.ready(l, units)
 		}

@@ -127,8 +127,7 @@ func TestHoldsComeBackOnce(t *testing.T) {
 			Request{N: 10}, 0, []Left{{9, 1, 1}}, []Record{held(1, 0, 1)}, []Hold{hold(1, 1001, 5, 1)}},
 		{"of a limit that holds nothing any more nothing is held", []Rate{both[0], tokens(2, 10, 100)}, busy, Request{Each: each(0, 8), Ticket: 9}, 1,
 			[]Left{{3, 0, 450}, {0, 100, 500}}, []Record{held(1, 0, 7), held(2, 10, 6)}, busy.Holds},
-		{"a smaller capacity grants nothing until enough is back", []Rate{slots(1, 5, 500)}, busy, Request{N: 1}, 0, []Left{{0, 400, 450}}, nil, nil},
-		{"what is held above a smaller capacity is no debt", []Rate{slots(1, 5, 500)}, busy, Request{}, 1, []Left{{0, 400, 450}}, nil, nil},
+		{"a smaller capacity grants nothing until enough is back", []Rate{slots(1, 5, 500)}, busy, Request{N: 1}, 0, []Left{{-2, 400, 450}}, nil, nil},
 	} {
 		p.check(t)
 	}

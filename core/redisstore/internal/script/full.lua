@@ -207,7 +207,7 @@ for i = 2, #ARGV do
     if penalty > 0 and action == TAKE and times > 0 and left >= 0 and left < need and need <= full then
       l.penalty = penalty
     end
-    asked, in_debt = asked or need ~= 0, in_debt or l.used > full
+    asked, in_debt = asked or need ~= 0, in_debt or left < 0
     if need > 0 and action == RESERVE then
       local delay = wait_for(l, need - left)
       local known = starts and math.max(now, starts[#starts]) or now + FOREVER
@@ -277,8 +277,7 @@ for _, r in ipairs(requests) do
     if full_in > last then last = full_in end
     local units = granted > 0 and l.unit or l.need > 0 and l.need + l.floor or l.need
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
-    local left = l.used > l.full and l.left or math.max(0, l.left) -- what is held is no debt
-    reply = reply .. pack(ANSWER, left, ready_in, full_in)
+    reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
     -- An `at` behind now would look as if the clock was set back.
     local at = math.min(l.at, now)
     if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, at, l.cut) end
