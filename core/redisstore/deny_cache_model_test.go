@@ -43,7 +43,7 @@ func newSide(horizon time.Duration, limits ...core.Limit) *side {
 func TestDenyCacheDecidesAsTheStoreDoes(t *testing.T) {
 	repeated := int64(0)
 	first := rand.Uint64()
-	for seed := first; seed < first+uint64(soak.Budget(200, 20_000)) && !t.Failed(); seed++ {
+	for seed := first; seed < first+uint64(soak.Budget(200, 8_000)) && !t.Failed(); seed++ {
 		random := rand.New(rand.NewPCG(seed, 0))
 		limits := []core.Limit{core.PerSecond(3).WithBurst(1 + random.Int64N(5)), core.PerMinute(60), {
 			Name: "stepped", Capacity: 4, RefillRate: 4, RefillInterval: time.Second, Mode: core.Stepped,

@@ -222,7 +222,7 @@ func seeds(t *testing.T, n int, test func(seed uint64)) {
 // what the bucket lacks, when all leases are over.
 func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
 	leased := 0
-	seeds(t, soak.Budget(40, 2000), func(seed uint64) {
+	seeds(t, soak.Budget(40, 800), func(seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		limit := noRefill
 		limit.Capacity = []int64{200, 1000, 1_000_000}[random.IntN(3)]
@@ -239,7 +239,7 @@ func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
 // processes stop.
 func TestAWindowAdmitsAtMostMaxInOf100msMore(t *testing.T) {
 	leased := 0
-	seeds(t, soak.Budget(40, 2000), func(seed uint64) {
+	seeds(t, soak.Budget(40, 800), func(seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		capacity := 20 + random.Int64N(300)
 		perSecond := 1 + capacity/2 + random.Int64N(4*capacity)

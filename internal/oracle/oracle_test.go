@@ -25,13 +25,13 @@ var (
 
 // Every history keeps every promise.
 func TestMemoryStore(t *testing.T) {
-	playHistories(t, soak.Budget(10_000, 200_000), [2]*redis.Client{})
+	playHistories(t, soak.Budget(10_000, 80_000), [2]*redis.Client{})
 }
 
 // Every history keeps every promise on Redis, which decides like MemoryStore.
 func TestRedis(t *testing.T) {
 	server := redistest.Start(t) // each history empties it
-	playHistories(t, soak.Budget(100, 5000), [2]*redis.Client{server.Client(t), server.Client(t)})
+	playHistories(t, soak.Budget(100, 2000), [2]*redis.Client{server.Client(t), server.Client(t)})
 }
 
 func playHistories(t *testing.T, many int, clients [2]*redis.Client) {
