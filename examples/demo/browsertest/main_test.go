@@ -108,7 +108,9 @@ func eachHost(t *testing.T, opened func(*testing.T, string, look) *tab, l look, 
 		t.Run(host, func(t *testing.T) {
 			t.Parallel()
 			needBrowser(t)
-			test(t, opened(t, url(t), l))
+			p := opened(t, url(t), l)
+			p.wait("the page hears the demo", text("#redis-says")+` !== ""`) // until then it hears no click
+			test(t, p)
 		})
 	}
 }
