@@ -32,8 +32,9 @@ const (
 // its own keys alone.
 //
 // A call that finds a free place is sent at once, by its caller's goroutine if
-// that may wait for the answer: see inline. The others wait in the queue and form the next batch, which is sent when one in
-// flight ends. So batches grow with the load, and no goroutine waits for work.
+// that may wait for the answer: see inline. The others wait in the queue and form
+// the next batch, which is sent when one in flight ends. So batches grow with the
+// load, and no goroutine waits for work.
 type node struct {
 	*batches
 

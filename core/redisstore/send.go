@@ -41,10 +41,11 @@ func (t *traffic) count(n int) {
 func (s *batches) send(calls []*call) (err error) {
 	known := false // the outcomes
 	defer func() {
+		if known {
+			return
+		}
 		for _, c := range calls {
-			if !known {
-				c.outcome = outcome{err: err}
-			}
+			c.outcome = outcome{err: err}
 		}
 	}()
 	defer recovered(&err)

@@ -40,9 +40,9 @@ import (
 //
 // Concurrent decisions share script calls. To each server a Store has at most 4
 // calls in flight, or up to 32 if none was sent for 2 ms. Of a pool of more than
-// 4 connections they leave a quarter to others. The servers of a Cluster or a Ring share no
-// calls, no queue and no breaker: one that does not answer delays its own keys
-// only.
+// 4 connections they leave a quarter to others. The servers of a Cluster or a
+// Ring share no calls, no queue and no breaker: one that does not answer delays
+// its own keys only.
 //
 // If the client has ContextTimeoutEnabled, so that commands end with their
 // contexts, the caller's goroutine sends a single decision, which is fastest. A

@@ -70,8 +70,9 @@ func (b *Breaker) SendKept() error {
 // [store.Request.Later]. What was sent may have been executed, so only the end
 // of a hold by its ticket is sent again, which has an effect once. So slots and
 // estimates also come back if the caller of the request that took them got an
-// error, unless it was one for up to n tokens, or Redis gets it after the end: then
-// they come back after their MaxHold.
+// error. If that was one for up to n tokens, or Redis gets it after the end, they
+// come back after their MaxHold. A Settle that charges is not sent again: its
+// hold would end without the charge.
 func Later(r store.Request, err error, unsent bool) (later store.Request, some bool) {
 	switch {
 	case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):
@@ -81,7 +82,7 @@ func Later(r store.Request, err error, unsent bool) (later store.Request, some b
 	case r.Holds() && r.Action != bucket.Extend:
 		r.Request = r.Ending()
 		return r.Later(), true
-	case r.Until != 0 && r.Ends != nil && !r.Charges(): // a Settle that charges is not sent again, or its hold would end without the charge
+	case r.Until != 0 && r.Ends != nil && !r.Charges():
 		each := make([]int64, len(r.Set.Rates))
 		r.Each = &each
 		return r, true

@@ -12,9 +12,9 @@
 local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
 -- The RECORD of a limit: its tag, unit and capacity, which define it; the tokens
--- that are held; and used, at and cut, the AMOUNTS. In front of all these records stands
--- the HEADER: when the key expires, and an instant before which no hold ends, or 0
--- if only requests wrote it that know no holds.
+-- that are held; and used, at and cut, the AMOUNTS. In front of all these records
+-- stands the HEADER: when the key expires, and an instant before which no hold
+-- ends, or 0 if only requests wrote it that know no holds.
 local RECORD, RECORD_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 256
 local HEADER, HEADER_SIZE = '>I7I7', 14
 local DEFINITION_SIZE, AMOUNTS, NOT_HELD = 18, '>I7I7I7', '\0\0\0\0\0\0\0'

@@ -278,9 +278,10 @@ for _, r in ipairs(requests) do
     local units = granted > 0 and l.unit or l.need > 0 and l.need + l.floor or l.need
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
     reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
-    -- An `at` behind now would look as if the clock was set back.
-    local at = math.min(l.at, now)
-    if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, at, l.cut) end
+    if write then
+      local at = math.min(l.at, now) -- behind now, it would look as if the clock was set back
+      records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, at, l.cut)
+    end
   end
 
   if write then
