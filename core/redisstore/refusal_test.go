@@ -161,6 +161,19 @@ func (b *batchBench) configure(name, value string) {
 	require.NoError(b, b.client.ConfigSet(b.Context(), name, value).Err())
 }
 
+// A script of a user without the right to MGET asks for each key alone.
+func TestBatchWithoutTheRightToMGET(t *testing.T) {
+	b := newBatchBench(t)
+	require.NoError(t, b.client.Do(t.Context(), "acl", "setuser", "default", "-mget").Err())
+	for left := int64(9); left > 7; left-- {
+		outcomes, err := b.send(b.take("empty", 1), b.take("spoilt", 1), b.take("new", 1))
+		require.NoError(t, err)
+		b.left(outcomes[0], false, 0)
+		require.ErrorAs(t, outcomes[1].err, new(*store.StateError))
+		b.left(outcomes[2], true, left)
+	}
+}
+
 // A server that refuses writes still answers requests that write nothing. In a
 // batch only the grants fail, and they take nothing.
 func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {

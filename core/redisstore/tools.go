@@ -40,7 +40,7 @@ const microseconds = "local t = redis.call('TIME') return string.format('%.0f', 
 func (s *batches) state(ctx context.Context, key string) (state store.State, err error) {
 	p := s.client.Pipeline()
 	text, ttl := p.Get(ctx, key), p.PTTL(ctx, key)
-	holds := p.ZRangeWithScores(ctx, holdsKey(s.prefix, key), 0, -1)
+	holds := p.ZRangeWithScores(ctx, holdsKey(s.prefix, key), 0, -2) // the last member is no hold: see full.lua
 	now := p.Eval(ctx, microseconds, []string{key})
 	_, _ = p.Exec(ctx) // each has its own error
 	micros, nowErr := now.Int64()

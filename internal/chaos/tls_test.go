@@ -21,7 +21,7 @@ import (
 
 // limiterACL holds the rules that docs/operations.md shows for a limiter's
 // user.
-const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange" +
+const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +mget +set +setrange" +
 	" +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +del +time +info +hset +hdel +hget +hgetall +hlen +pttl"
 
 func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {

@@ -65,6 +65,7 @@ type history struct {
 	// definitions are the versions of one policy.
 	definitions []*bucket.LimitSet
 	buckets     []*bucket.Bucket // of each key
+	expire      [3]int64         // when each key's set of holds does
 	holds       []bucket.Request // requests whose holds may be there
 	dues        []bucket.Request // reservations; When is their due
 }
@@ -78,9 +79,10 @@ func newHistory(t *testing.T, seed, number uint64) *history {
 	for range 200 {
 		h.periods = append(h.periods, h.periods[len(h.periods)-1]+5e5+r.Int64N(5e5))
 	}
-	plain := r.IntN(3) == 0
+	allPlain := r.IntN(4) == 0
 	for range 1 + r.IntN(3) {
 		var limits []bucket.Rate
+		plain := allPlain || r.IntN(4) == 0
 		for _, tag := range r.Perm(4)[:1+r.IntN(3)] {
 			limits = append(limits, randomLimit(r, uint32(tag+1)<<20, plain))
 		}
@@ -110,10 +112,10 @@ func randomLimit(r *rand.Rand, tag uint32, plain bool) bucket.Rate {
 	}
 	switch r.IntN(4) {
 	case 0:
-		l = bucket.Rate{Tag: tag, Unit: 1, Capacity: 1 + r.Int64N(6), Step: 1, Hold: pick[int64](r, 100, 1e5, 1e6)} // slots
+		l = bucket.Rate{Tag: tag, Unit: 1, Capacity: 1 + r.Int64N(6), Step: 1, Hold: pick[int64](r, 100, 1e5, 1e6, 2e7)} // slots
 		l.Full = l.Capacity
 	case 1:
-		l.Hold = pick[int64](r, 100, 1e5, 1e6) // estimates
+		l.Hold = pick[int64](r, 100, 1e5, 1e6, 2e7) // estimates
 	case 2:
 		l.Penalty = pick[int64](r, 100, 1e5, 1e6, 1e7)
 	}
@@ -135,6 +137,11 @@ func (h *history) play(requests int, seen map[string]int) {
 			state, holds := h.keys(k)
 			h.rdb.Del(ctx, state, holds)
 			*h.buckets[k] = bucket.Bucket{}
+		}
+		for k, at := range h.expire {
+			if _, holds := h.keys(k); at <= h.now && len(h.buckets[k].Holds) == 0 {
+				h.rdb.Del(ctx, holds)
+			}
 		}
 		r := h.request()
 		switch {
@@ -329,7 +336,7 @@ func (h *history) compare(k int, before *bucket.Bucket, r *bucket.Request, got, 
 		wantHolds = fmt.Appendf(wantHolds, " %x until %d", hold.Member(), hold.End)
 	}
 	var gotHolds []byte
-	for _, z := range h.rdb.ZRangeWithScores(ctx, holds, 0, -1).Val() {
+	for _, z := range h.rdb.ZRangeWithScores(ctx, holds, 0, -2).Val() { // the last one keeps the set
 		gotHolds = fmt.Appendf(gotHolds, " %x until %.0f", z.Member, z.Score)
 	}
 	if len(stored) > 14 { // the script's own note is no part of the bucket
@@ -344,10 +351,20 @@ func (h *history) compare(k int, before *bucket.Bucket, r *bucket.Request, got, 
 			h.now, k, *r, *before, got, want, stored, wantStored, gotHolds, wantHolds)
 	}
 	for _, key := range []string{state, holds} {
-		if h.rdb.PTTL(ctx, key).Val() == -1 {
+		const unchanged = 200 * 365 * 24 * time.Hour // longer than any: a key's time is not that of the history
+		ttl := h.rdb.PTTL(ctx, key).Val()
+		if ttl == -1 {
 			h.Fatalf("%s has no TTL", key)
 		}
-		h.rdb.PExpire(ctx, key, time.Hour) // its time is not that of the history
+		if key == holds && ttl < unchanged/2 {
+			h.expire[k] = h.now + ttl.Microseconds()
+		}
+		h.rdb.PExpire(ctx, key, unchanged)
+	}
+	for _, hold := range b.Holds {
+		if hold.End > h.expire[k] {
+			h.Fatalf("at %d, key %d, request %+v: a hold ends at %d, and Redis drops it at %d", h.now, k, *r, hold.End, h.expire[k])
+		}
 	}
 	end := "denied"
 	if got.Granted > 0 {

@@ -7,19 +7,21 @@
 --   at    the last step that has counted, in µs since 1970
 --   cut   units used, but forgiven because the capacity has become smaller
 --
--- Functions write 2 ^ 51, redis.call and the like in full: each local of the
--- script that a function uses makes every call of the script slower.
+-- Functions get `now`, and write 2 ^ 51, redis.call and the like in full: each
+-- local of the script that a function uses makes every call of the script slower.
 local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
 -- The RECORD of a limit: its tag, unit and capacity, which define it; the tokens
 -- that are held; and used, at and cut, the AMOUNTS. In front of all these records
 -- stands the HEADER: when the key expires, and an instant before which no hold
--- ends, or 0 if only requests wrote it that know no holds.
+-- ends; 0 if only requests wrote it that know no holds, and 1 if one of these has
+-- made the state live longer than the set of the holds.
 local RECORD, RECORD_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 256
 local HEADER, HEADER_SIZE = '>I7I7', 14
 local DEFINITION_SIZE, AMOUNTS, NOT_HELD = 18, '>I7I7I7', '\0\0\0\0\0\0\0'
 local NO_BUCKET = 'the key holds no bucket'
-local pack, unpack, sub, call, pcall = struct.pack, struct.unpack, string.sub, redis.call, redis.pcall
+local values, pack, unpack, sub = unpack, struct.pack, struct.unpack, string.sub
+local call, pcall = redis.call, redis.pcall
 
 local now = ARGV[1] ~= '' and tonumber(ARGV[1]) -- in µs; '' for this server's clock
 if not now then
@@ -62,22 +64,21 @@ local function refill(used, cut, at, clock, gain, step)
 end
 
 -- wait returns in how many µs the bucket gains so many units.
-local function wait(units, at, gain, step)
+local function wait(units, at, now, gain, step)
   if units <= 0 then return 0 end
   local steps = units / gain
   local time = at + (steps + -steps % 1) * step - now -- steps rounded up
   return time < 2 ^ 51 and time or 2 ^ 51
 end
 
--- store writes records that matter for `last` µs, behind the first `kept` bytes of
--- a state. The key lives an eighth and 3 s longer, so that most writes can leave
--- its TTL, by SETRANGE, which is faster. It never expires earlier than before, for
--- the records of other limits. store returns the server's error or nil, and when
--- the key expires.
-local function store(key, state, expires, kept, records, last)
+-- store writes a state of a header, of what the old one has up to `kept`, and of
+-- records, which matter for `last` µs. The key lives an eighth and 3 s longer, so
+-- that most writes can leave its TTL, by SETRANGE, which is faster. It never
+-- expires earlier than before, for the records of other limits. store returns the
+-- server's error or nil, and when the key expires.
+local function store(key, state, expires, ends_from, kept, records, now, last)
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = math.floor((expires - now) / 1000) + 1
-  if state == '' then state = ('\0'):rep(14) end
-  state = struct.pack('>I7', expires) .. string.sub(state, 8, kept) .. records
+  state = struct.pack('>I7I7', expires, ends_from) .. string.sub(state, 15, kept) .. records
   return redis.pcall('SET', key, state, 'PX', ms).err, expires
 end

@@ -10,7 +10,9 @@
 --   left = capacity * unit - used - held * unit
 --
 -- KEYS  of each request the state of its key, and its holds: a sorted set of
---       ticket, tag and tokens (HOLD) by the instants of their ends
+--       ticket, tag and tokens (HOLD) by the instants of their ends. Its last
+--       member is '', which has no end: so the set, and its TTL, stay when all
+--       holds have ended. It expires after the state
 -- ARGV  now; then the requests, each a REQUEST and its limits: action, whether
 --       a limit holds tokens, times, an instant or delay, and the ticket of its
 --       holds
@@ -26,10 +28,10 @@
 -- Returns of each request how many times it was granted, now, the instant at
 -- which its tokens are due, how many penalties it has made, and the answers of
 -- its limits.
-local REQUEST, LIMIT, HOLD, REPLY = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7', '>I7I7I7I4'
+local REQUEST, LIMIT, HOLD = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7'
 -- Of a limit: units left, in how many µs it has what was asked for (a token, if
--- granted), and in how many it is full.
-local ANSWER = '>i7I7I7'
+-- granted), and in how many it is full. The first one's follows that of the request.
+local FIRST_ANSWER, ANSWER = '>I7I7I7I4i7I7I7', '>i7I7I7'
 local TAKE, CHARGE, RESERVE, CANCEL, EXTEND = 0, 1, 2, 3, 4
 local NO_END = 2 ^ 53 -- later than all ends
 
@@ -53,8 +55,9 @@ local function start(l, k)
 end
 
 -- wait_for returns in how many µs the limit gains so many units.
-local function wait_for(l, units)
-  if units <= 0 or not l.starts then return wait(units, l.at, l.gain, l.step) end
+local function wait_for(l, units, now)
+  if units <= 0 then return 0 end
+  if not l.starts then return wait(units, l.at, now, l.gain, l.step) end
   local steps = math.ceil(units / l.gain)
   local k = index(l, l.at) + steps
   -- When such a debt is paid, its first periods lie in front of the known starts:
@@ -72,25 +75,24 @@ local function read_hold(member)
   return tag, tokens
 end
 
--- ready returns in how many µs a limit has so many units, if nobody ends a hold
--- before its time.
-local function ready(l, units, holds)
-  if l.left >= units then return 0 end
+-- ready returns in how many µs a limit that has less than so many units has them,
+-- if nobody ends a hold before its time.
+local function ready(l, units, holds, now)
   if units > l.full then return 2 ^ 51 end
-  local held, delay = l.held, wait_for(l, units - l.left) -- while all is held
+  local held, delay = l.held, wait_for(l, units - l.left, now) -- while all is held
   if held == 0 or l.hold == 0 then return delay end
   if units > l.full - held * l.unit then delay = 2 ^ 51 end
   local first = 0
   repeat
     local page = redis.call('ZRANGE', holds, first, first + 31, 'WITHSCORES')
     for k = 1, #page, 2 do
-      local tag, tokens = read_hold(page[k])
       local end_in = page[k + 1] - now
       if end_in >= delay then return delay end
+      local tag, tokens = read_hold(page[k])
       if tag == l.tag then
         held = held - tokens
         local most = l.full - held * l.unit
-        if units <= most then delay = math.min(delay, math.max(end_in, wait_for(l, units - most + l.used))) end
+        if units <= most then delay = math.min(delay, math.max(end_in, wait_for(l, units - most + l.used, now))) end
       end
     end
     first = first + 32
@@ -105,8 +107,8 @@ for i = 2, #ARGV do
   local action, holding, times, when, ticket, from = unpack(REQUEST, text)
   local state, write = call('GET', key) or '', false
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then error(NO_BUCKET, 0) end
-  local expires, ends_from, any_held = 0, 0, false
-  if state ~= '' then expires, ends_from = unpack(HEADER, state) end
+  local expires, noted, any_held = 0, 0, false -- noted: what the header has as ends_from
+  if state ~= '' then expires, noted = unpack(HEADER, state) end
   local records, behind = {}, 0 -- how far the newest `at` is ahead: so far at least the clock was set back
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
     local tag, unit, capacity, held, used, at, cut = unpack(RECORD, state, place)
@@ -119,17 +121,17 @@ for i = 2, #ARGV do
 
   -- End the holds whose time is over. What a limit's record has as held is the sum
   -- of its members in the set, none of which ends before ends_from.
-  local over, last_end
+  local ends_from, over, last_end = noted, nil, nil
   if holding == 1 then
-    if ends_from == 0 and call('DEL', holds) > 0 then write = true end -- of a state that is gone
+    if ends_from == 0 then call('DEL', holds) end -- of a state that is gone
     if behind > 0 then -- they keep their remaining time
       local members = call('ZRANGE', holds, '0', '-1', 'WITHSCORES')
-      for k = 1, #members, 2 do call('ZADD', holds, members[k + 1] - behind, members[k]) end
+      for k = 1, #members - 2, 2 do call('ZADD', holds, members[k + 1] - behind, members[k]) end
       for _, record in ipairs(records) do record.at = math.min(record.at, now) end
       ends_from, write = math.max(1, ends_from - behind), true
     end
     if any_held and action ~= CHARGE then -- a CHARGE adds none, so it needs no last end
-      last_end = tonumber(call('ZRANGE', holds, '-1', '-1', 'WITHSCORES')[2])
+      last_end = tonumber(call('ZRANGE', holds, '-2', '-2', 'WITHSCORES')[2])
       any_held = last_end ~= nil -- or Redis has lost them
     end
     if any_held and ends_from <= now then
@@ -140,11 +142,12 @@ for i = 2, #ARGV do
           if record.tag == tag then record.held = math.max(0, record.held - tokens) end
         end
       end
-      ends_from = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2])
-      any_held, write = ends_from ~= nil, write or #over > 0
+      ends_from = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2]) or NO_END
+      any_held, write = ends_from < NO_END, write or #over > 0
     end
     if not any_held then
-      ends_from, last_end = NO_END, nil
+      last_end = 0
+      if ends_from <= now then ends_from = NO_END end
       for _, record in ipairs(records) do record.held = 0 end
     end
   end
@@ -174,15 +177,15 @@ for i = 2, #ARGV do
         break
       end
     end
-    if gain == 0 then used, cut = 0, 0 end -- slots are only held
     if at > now then at, write = now, true end -- the clock was set back
     local full, need = capacity * unit, n * unit
     local l = {
       tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held, gain = gain,
-      step = step, starts = starts, hold = hold, held_unit = hold > 0 and unit or 0, ends = ends,
-      full = full, need = need, floor = floor * unit, left = 0, penalty = 0,
+      step = step, starts = starts, hold = hold, ends = ends, full = full, need = need, floor = floor * unit,
     }
-    if starts then
+    if gain == 0 then -- slots are only held
+      l.used, l.cut, l.at = 0, 0, now
+    elseif starts then
       local k = index(l, at)
       if k > 0 and start(l, k) < at then k = k + 1 end -- in front of them too few count already
       if at > 0 and at < starts[1] then write = true end -- later starts are known later, and would count fewer periods
@@ -193,7 +196,9 @@ for i = 2, #ARGV do
       if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
       l.used, l.cut, l.at = refill(used, cut, at, clock, gain, step)
     end
-    local left = math.max(-MOST, full - l.used - held * l.held_unit)
+    local left = full - l.used
+    if hold > 0 then left = left - held * unit end
+    if left < -MOST then left = -MOST end
     l.left = left
     limits[#limits + 1] = l
 
@@ -209,7 +214,7 @@ for i = 2, #ARGV do
     end
     asked, in_debt = asked or need ~= 0, in_debt or left < 0
     if need > 0 and action == RESERVE then
-      local delay = wait_for(l, need - left)
+      local delay = wait_for(l, need - left, now)
       local known = starts and math.max(now, starts[#starts]) or now + FOREVER
       if need > full or l.used + need > MOST or now + delay > known then delay = FOREVER end
       if delay > due then due = delay end
@@ -222,25 +227,27 @@ for i = 2, #ARGV do
   if look and in_debt or action == RESERVE and due > when then granted = 0 end
   all = all and granted > 0
   requests[i - 1] = {
-    key = key, holds = holds, action = action, when = when, ticket = ticket, state = state, records = records,
-    expires = expires, ends_from = ends_from, last_end = last_end, over = over, limits = limits,
+    action = action, holding = holding == 1, when = when, ticket = ticket, state = state, records = records,
+    expires = expires, noted = noted, ends_from = ends_from, last_end = last_end, over = over, limits = limits,
     granted = granted, due = due, look = look, write = write,
   }
 end
 
 -- Take what is granted, and answer.
 local reply = ''
-for _, r in ipairs(requests) do
-  local action, holds, limits, write, ends_from = r.action, r.holds, r.limits, r.write, r.ends_from
+for i = 1, #requests do
+  local r = requests[i]
+  local key, holds = KEYS[2 * i - 1], KEYS[2 * i]
+  local action, limits, write, ends_from = r.action, r.limits, r.write, r.ends_from
   local granted, charge = all and r.granted or 0, action == CHARGE
 
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
 
-  local adds, last_end, penalties = false, action == TAKE and r.last_end or nil, 0
+  local is_new, last_end, penalties = false, action == TAKE and r.last_end or nil, 0
   for k = 1, #limits do
     local l = limits[k]
     local units, unit = l.need * granted, l.unit
-    if granted == 0 and l.penalty > 0 then
+    if granted == 0 and l.penalty then
       local steps = index(l, now + l.penalty) - index(l, now)
       l.used = math.min(MOST, math.max(l.used, l.full + steps * l.gain))
       penalties, write = penalties + 1, true
@@ -249,56 +256,66 @@ for _, r in ipairs(requests) do
       l.held, write = math.max(0, l.held - l.ends), true
     end
     if action == CANCEL then -- what was reserved behind it stays
-      local free = now + wait_for(l, -l.left)
+      local free = now + wait_for(l, -l.left, now)
       units = -math.max(0, units - l.gain * math.max(0, index(l, free) - index(l, r.when)))
     end
     if units > 0 and l.hold > 0 and not charge then
       local hold_end = now + l.hold
-      l.held, adds, write = l.held + units / unit, true, true
-      call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit))
-      if last_end or r.ends_from == NO_END then last_end = math.max(last_end or 0, hold_end) end
-      ends_from = math.min(ends_from, hold_end)
+      l.held, write = l.held + units / unit, true
+      local added = call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit), '+inf', '')
+      is_new = is_new or added > 1
+      if last_end and hold_end > last_end then last_end = hold_end end
+      if hold_end < ends_from then ends_from = hold_end end
     elseif l.gain > 0 and (units > 0 or units < 0 and l.used + l.cut > 0) then
       l.used, write = math.min(MOST, l.used + units), true
       if l.used < 0 then l.used, l.cut = 0, math.max(0, l.cut + l.used) end
     end
-    l.left = math.max(-MOST, l.full - l.used - l.held * l.held_unit)
+    l.left = l.full - l.used
+    if l.hold > 0 then l.left = l.left - l.held * unit end
+    if l.left < -MOST then l.left = -MOST end
   end
 
-  reply = reply .. pack(REPLY, granted, now, now + r.due, penalties)
-  local last, records = 0, pack('>I7', ends_from)
+  local last, records = 0, ''
   for k = 1, #limits do
     local l = limits[k]
-    local full_in = wait_for(l, l.used + l.cut)
+    local full_in = l.used + l.cut > 0 and wait_for(l, l.used + l.cut, now) or 0
     if l.held > 0 and l.hold > 0 then
-      last_end = last_end or call('ZRANGE', holds, '-1', '-1', 'WITHSCORES')[2] or now
+      last_end = last_end or call('ZRANGE', holds, '-2', '-2', 'WITHSCORES')[2] or now
       full_in = math.max(full_in, last_end - now)
     end
     if full_in > last then last = full_in end
     local units = granted > 0 and l.unit or l.need > 0 and l.need + l.floor or l.need
-    local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
-    reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
+    local ready_in = l.left < units and (units > 0 or r.look) and ready(l, units, holds, now) or 0
+    if k == 1 then
+      reply = reply .. pack(FIRST_ANSWER, granted, now, now + r.due, penalties, l.left, ready_in, full_in)
+    else
+      reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
+    end
     if write then
-      local at = math.min(l.at, now) -- behind now, it would look as if the clock was set back
+      local at = l.at < now and l.at or now -- behind now, it would look as if the clock was set back
       records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.held, l.used, at, l.cut)
     end
   end
 
   if write then
-    for _, o in ipairs(r.records) do -- those of other limits stay
+    for k = 1, #r.records do -- those of other limits stay
+      local o = r.records[k]
       if not o.asked and #records < MOST_RECORDS * RECORD_SIZE then
         records = records .. pack(RECORD, o.tag, o.unit, o.capacity, o.held, o.used, o.at, o.cut)
       end
     end
     local expires, refused = r.expires, nil
-    if now + last <= expires and #r.state == 7 + #records then
-      local size = pcall('SETRANGE', r.key, '7', records)
+    if now + last <= expires and #r.state == HEADER_SIZE + #records then
+      local from = '14'
+      if ends_from ~= r.noted then from, records = '7', pack('>I7', ends_from) .. records end
+      local size = pcall('SETRANGE', key, from, records)
       refused = size ~= #r.state and size.err or nil
     else
-      refused, expires = store(r.key, r.state, expires, 7, records, last)
+      if not r.holding then ends_from = math.min(ends_from, 1) end
+      refused, expires = store(key, r.state, expires, ends_from, HEADER_SIZE, records, now, last)
     end
     if refused then return { err = refused } end
-    if adds then -- holds live longer than the state, which counts them
+    if r.holding and (is_new or expires > r.expires or r.noted <= now) then
       call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)
     end
   end

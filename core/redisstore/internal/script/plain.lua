@@ -14,30 +14,31 @@
 -- of it, and the reply is a list: that text, with FAILED in place of the answer of
 -- each such key, and then their errors, in the same order.
 local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
+local ANSWER = '>I7I7I7I7I7'
 local FAILED = '\255\255\255\255\255\255\255'
 
 local keys, failures = KEYS, nil -- answers take the places of their keys
 local limits, action, counts = ARGV[2], ARGV[3], ARGV[4]
 local charge, look = action == 'charge', action == 'look'
-local one_limit, definition = #limits == LIMIT_SIZE, sub(limits, 1, DEFINITION_SIZE)
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
-local several = {} -- limits, if there is more than one: by where they begin
-for from = 1, one_limit and 0 or #limits, LIMIT_SIZE do
-  several[from] = { sub(limits, from, from + DEFINITION_SIZE - 1), unpack(LIMIT, limits, from) }
+local several = #limits > LIMIT_SIZE and {} -- limits, by where they begin
+for from = 1, several and #limits or 0, LIMIT_SIZE do
+  several[from] = { unpack(LIMIT, limits, from) }
 end
 
-local once -- how the answer of a key begins that was granted once
+local states = keys[2] and pcall('MGET', values(keys)) -- false for a key that has none, or can't be read
 for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
   local granted = counts and unpack('>I7', counts, 7 * i - 6) or 1
   local key, failed = keys[i], nil
-  local state = pcall('GET', key) or ''
+  local state = states and states[i] or pcall('GET', key) or ''
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then -- an error, which is a table, has length 0
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
 
+  -- Of a key with one limit only its used, at and cut change: bytes 39 to 59.
+  local only = not several and #state == HEADER_SIZE + RECORD_SIZE
   local expires, ends_from = 0, 0
   if state ~= '' then expires, ends_from = unpack(HEADER, state) end
-  local only = one_limit and #state == HEADER_SIZE + RECORD_SIZE -- only its used, at and cut change: bytes 39 to 59
 
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
@@ -45,9 +46,9 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
   repeat
     granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, '', '', 0
     for from = 1, #limits, LIMIT_SIZE do
-      if not one_limit then
+      if several then
         local l = several[from]
-        definition, tag, unit, capacity, gain, step, mode, n = l[1], l[2], l[3], l[4], l[5], l[6], l[7], l[8]
+        tag, unit, capacity, gain, step, mode, n = l[1], l[2], l[3], l[4], l[5], l[6], l[7]
       end
       local full, need = capacity * unit, n * unit
 
@@ -88,19 +89,23 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
           used = 0
         end
       end
-      local amounts = pack(AMOUNTS, used, at < now and at or now, cut)
-      answer = answer .. amounts
+      local stored = at < now and at or now
+      if from == 1 then -- if a later limit lowers granted, this one is decided again
+        answer = pack(ANSWER, granted, now, used, stored, cut)
+      else
+        answer = answer .. pack(AMOUNTS, used, stored, cut)
+      end
       if granted > 0 or set_back then -- it may be stored
-        if not only or found == 0 then records = records .. definition .. held .. amounts end
-        local full_in = wait(used + cut, at, gain, step)
+        if not only or found == 0 then
+          records = records .. sub(limits, from, from + DEFINITION_SIZE - 1) .. held .. sub(answer, -21)
+        end
+        local full_in = wait(used + cut, at, now, gain, step)
         if full_in > last then last = full_in end
       end
     end
   until granted == granted_before and set_back == back_before
 
-  local head = granted == 1 and once or pack('>I7I7', granted, now)
-  if granted == 1 then once = head end
-  keys[i] = head .. answer
+  keys[i] = answer
 
   if taken or set_back then
     if #state > HEADER_SIZE + found * RECORD_SIZE then -- records of other limits stay, up to MOST_RECORDS
@@ -113,13 +118,13 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       end
     end
     local kept = HEADER_SIZE
-    if only and found == 1 then kept, records = #state - #answer, answer end
+    if only and found == 1 then kept, records = 39, sub(answer, -21) end
     if now + last <= expires and #state == kept + #records then
       local from = kept == HEADER_SIZE and '14' or '39' -- texts, which Redis makes of numbers
       local size = pcall('SETRANGE', key, from, records)
       failed = size ~= #state and size.err or nil
     else
-      failed = store(key, state, expires, kept, records, last)
+      failed = store(key, state, expires, math.min(ends_from, 1), kept, records, now, last)
     end
   end
   if failed then
