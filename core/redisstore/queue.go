@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	// few batches may be in flight at any time: a server works on one while
-	// others are on the way.
-	few = 4
+	// few batches may be in flight at any time, and twice as many while calls for
+	// a large batch wait: a server works on one while others are on the way, and
+	// answers those together that come together.
+	few   = 4
+	large = 64
 	// many may be in flight if the last one was sent a gap ago, which is how
 	// long a server takes for a full batch at most. So a server that is far away
 	// gets more of them than one that is near, and none gets more than it can
@@ -180,7 +182,11 @@ func (n *node) work(batch []*call) {
 // admits reports whether another batch may be sent now. n.mu is held here, and
 // in the functions up to expire.
 func (n *node) admits(now time.Time) bool {
-	return n.inFlight < min(few, n.most) || n.inFlight < n.most && now.Sub(n.lastSent) >= gap
+	most := few
+	if len(n.queue) >= large {
+		most = 2 * few
+	}
+	return n.inFlight < min(most, n.most) || n.inFlight < n.most && now.Sub(n.lastSent) >= gap
 }
 
 // connected reports whether there is a connection for another batch.

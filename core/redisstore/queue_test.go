@@ -146,9 +146,14 @@ func TestBusyNearServerGetsFewCallsAtOnce(t *testing.T) {
 	remote := &remoteServer{trip: 100 * time.Microsecond, work: 2 * time.Microsecond}
 	onRemote(t, remote, func(t *testing.T, _ *Store, l *core.Limiter) {
 		for range 30 {
-			crowd(l, 4000)
+			crowd(l, large)
 		}
 		assert.Equal(t, int64(few), remote.most.Load())
+		for range 30 {
+			crowd(l, 4000)
+		}
+		assert.Greater(t, remote.most.Load(), int64(few), "large batches")
+		assert.LessOrEqual(t, remote.most.Load(), int64(2*few), "large batches")
 	})
 }
 
