@@ -125,13 +125,14 @@ type shared struct {
 	until  time.Time
 }
 
-// contextSlack: a shared context ends up to a 64th of the store's timeout later
-// than a command's own would.
-const contextSlack = 64
+// contextSlack: a shared context ends up to a 16th of the store's timeout later
+// than a command's own would. A process that is late by less has time for what its
+// callers send themselves.
+const contextSlack = 16
 
 // contextFor returns a context for a command that is sent now: it ends after
 // the store's timeout. Example: with a timeout of 100 ms, all commands sent from
-// 0 to 1.5 ms share a context that ends at 101.5 ms. It also has s.late measured.
+// 0 to 6 ms share a context that ends at 106 ms. It also has s.late measured.
 func (s *batches) contextFor(now time.Time) context.Context {
 	latest := s.shared.Load()
 	if latest != nil && now.Before(latest.until) {
@@ -145,7 +146,7 @@ func (s *batches) contextFor(now time.Time) context.Context {
 	}
 	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
-	measure := func(due time.Time) { s.late.Store(lateness(due) > s.timeout/inlineSlack) }
+	measure := func(due time.Time) { s.late.Store(lateness(due) > s.timeout/contextSlack) }
 	measure(now)
 	time.AfterFunc(s.timeout/contextSlack, func() { measure(until) })
 	return latest
@@ -158,10 +159,6 @@ const (
 	// usualTurn is how long a goroutine runs before it waits for something.
 	usualTurn = 100 * time.Microsecond
 )
-
-// inlineSlack: a process that is late by less than a 16th of the store's timeout
-// has time for what its callers send themselves.
-const inlineSlack = 16
 
 // lateness returns how late this process is, which sees now that something was
 // due, or how long a goroutine that is ready will wait for a processor. In a
