@@ -290,7 +290,9 @@ func (n *node) expire(before time.Time, limit time.Duration) (last time.Time) {
 func (n *node) ended() []*call {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.inFlight--
+	if n.inFlight--; len(n.queue) == 0 {
+		return nil
+	}
 	return n.next(time.Now())
 }
 
