@@ -20,7 +20,8 @@ local RECORD, RECORD_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 256
 local HEADER, HEADER_SIZE = '>I7I7', 14
 local DEFINITION_SIZE, AMOUNTS, NOT_HELD = 18, '>I7I7I7', '\0\0\0\0\0\0\0'
 local NO_BUCKET = 'the key holds no bucket'
-local values, pack, unpack, sub = unpack, struct.pack, struct.unpack, string.sub
+local values = unpack -- of a list; below, unpack is struct's
+local pack, unpack, sub = struct.pack, struct.unpack, string.sub
 local call, pcall = redis.call, redis.pcall
 
 local now = ARGV[1] ~= '' and tonumber(ARGV[1]) -- in µs; '' for this server's clock

@@ -315,6 +315,8 @@ for i = 1, #requests do
       refused, expires = store(key, r.state, expires, ends_from, HEADER_SIZE, records, now, last)
     end
     if refused then return { err = refused } end
+    -- The set has to expire after the state, and does if it was there then and the
+    -- state has not been prolonged since.
     if r.holding and (is_new or expires > r.expires or r.noted <= now) then
       call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)
     end

@@ -104,7 +104,6 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       end
     end
   until granted == granted_before and set_back == back_before
-
   keys[i] = answer
 
   if taken or set_back then
