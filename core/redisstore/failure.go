@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -200,13 +201,12 @@ func (f *failure) Certain() bool {
 
 // fromScript returns the error that a command in the script had. Servers before
 // Redis 7 put it behind where the script was: "ERR Error running script …:
-// @user_script:7: -READONLY …".
+// @user_script:7: WRONGTYPE …", or "@user_script: 7: -READONLY …".
 func fromScript(text string) string {
-	if _, reply, found := strings.Cut(text, ": -"); found && strings.Contains(text, "user_script") {
-		return strings.TrimSpace(reply)
-	}
-	return text
+	return strings.TrimSpace(inScript.ReplaceAllString(text, ""))
 }
+
+var inScript = regexp.MustCompile(`^.*@user_script: ?\d+: -?`)
 
 // keyError returns the error of a key of which the script reports text: a
 // [store.StateError] if the key's state can't be used, and otherwise what the

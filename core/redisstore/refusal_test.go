@@ -290,6 +290,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 	for _, text := range []string{
 		"@user_script: 367: -READONLY You can't write against a read only replica.\r\n",
 		"ERR Error running script (call to f_ab): @user_script:210: @user_script: 210: -READONLY You can't write against a read only replica.",
+		"ERR Error running script (call to f_ab): @user_script:13: READONLY You can't write against a read only replica.",
 	} {
 		for _, err := range []error{keyError(text), withoutArguments(serverError(text))} {
 			require.EqualError(t, err, "READONLY You can't write against a read only replica.")

@@ -33,7 +33,8 @@ import (
 // concurrent use.
 //
 // Time is the server's. Every key has a TTL: until all limits are full, all cuts
-// paid and all holds over, an eighth of that time longer, and 3 s.
+// paid and all holds over, an eighth of that time longer, and 3 s. Its holds have
+// a key too, which lives another 3 s.
 //
 // A Store starts no goroutine that outlives its work. If [New] returned it, it
 // needs no closing: close the client, after [Store.Close] if it has leases.

@@ -344,6 +344,9 @@ func (h *history) compare(k int, before *bucket.Bucket, r *bucket.Request, got, 
 		if len(b.Holds) > 0 && firstEnd > b.Holds[0].End {
 			h.Fatalf("at %d, key %d, request %+v: a hold ends at %d, not from %d on", h.now, k, *r, b.Holds[0].End, firstEnd)
 		}
+		if firstEnd == 0 && r.Set.Holds && !slices.Equal(before.Records, b.Records) {
+			h.Fatalf("at %d, key %d, request %+v: the state says that it knows no holds", h.now, k, *r)
+		}
 		copy(stored[7:], make([]byte, 7))
 	}
 	if !reflect.DeepEqual(got, want) || !bytes.Equal(stored, wantStored) || !bytes.Equal(gotHolds, wantHolds) {

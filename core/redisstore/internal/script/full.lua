@@ -33,7 +33,7 @@ local REQUEST, LIMIT, HOLD = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7'
 -- granted), and in how many it is full. The first one's follows that of the request.
 local FIRST_ANSWER, ANSWER = '>I7I7I7I4i7I7I7', '>i7I7I7'
 local TAKE, CHARGE, RESERVE, CANCEL, EXTEND = 0, 1, 2, 3, 4
-local NO_END = 2 ^ 53 -- later than all ends
+local NO_END, NO_END_TEXT = 2 ^ 53, '9007199254740992' -- later than all ends
 
 -- A calendar's steps are its periods. The starts of those around now are known;
 -- in front of them and behind them, periods are `step` long.
@@ -262,7 +262,7 @@ for i = 1, #requests do
     if units > 0 and l.hold > 0 and not charge then
       local hold_end = now + l.hold
       l.held, write = l.held + units / unit, true
-      local added = call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit), '+inf', '')
+      local added = call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit), NO_END_TEXT, '')
       is_new = is_new or added > 1
       if last_end and hold_end > last_end then last_end = hold_end end
       if hold_end < ends_from then ends_from = hold_end end
