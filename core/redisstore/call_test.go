@@ -42,11 +42,14 @@ func decisions(cmd redis.Cmder) (n int) {
 // its keys.
 func timesOf(cmd redis.Cmder) []int64 {
 	keys, _ := cmd.Args()[2].(int)
-	some := len(cmd.Args()) == keys+7 // the last two are the action and the counts
-	counts, _ := cmd.Args()[len(cmd.Args())-1].([]byte)
+	args := cmd.Args()[3+keys:] // the limits; if there are more, the action and counts
+	var counts []byte
+	if len(args) > 2 {
+		counts, _ = args[2].([]byte)
+	}
 	times := make([]int64, keys)
 	for i := range times {
-		if times[i] = 1; some {
+		if times[i] = 1; counts != nil {
 			times[i] = int64(binary.BigEndian.Uint64(append([]byte{0}, counts[7*i:7*i+7]...)))
 		}
 	}

@@ -160,32 +160,39 @@ func (cmd *command) single() bool { return len(cmd.keys) == 1 && len(cmd.keys[0]
 func (cmd *command) args(prefix, now string) []any {
 	first := cmd.call
 	if cmd.plain {
-		args := make([]any, 3, 5+len(cmd.keys))
+		args := make([]any, 3, 4+len(cmd.keys))
 		args[2] = len(cmd.keys)
 		var times []int64 // nil: once each
 		for i := range cmd.keys {
 			args = append(args, cmd.keys[i].key)
-			if cmd.keys[i].times != 1 && times == nil {
+			if (cmd.keys[i].times != 1 || now != "") && times == nil {
 				times = make([]int64, len(cmd.keys))
 			}
 		}
 		for i := range times {
 			times[i] = cmd.keys[i].times
 		}
-		return script.AppendPlainArgs(append(args, now), &first.request.Request, times)
+		return appendNow(script.AppendPlainArgs(args, &first.request.Request, times), now)
 	}
 	n := 1 + len(first.others)
-	args := make([]any, 3, 4+3*n)
+	args := make([]any, 3, 3+3*n)
 	args[2] = 2 * n
 	for m := range first.members() {
 		args = append(args, m.key, holdsKey(prefix, m.key))
 	}
-	args = append(args, now)
 	at := approxNow(now)
 	for m := range first.members() {
 		args = append(args, script.FullArg(&m.request.Request, at))
 	}
-	return args
+	return appendNow(args, now)
+}
+
+// appendNow appends the argument of a script that stands for an injected clock.
+func appendNow(args []any, now string) []any {
+	if now == "" {
+		return args
+	}
+	return append(args, now)
 }
 
 // approxNow returns now in µs since 1970. If now is "", it returns the time of

@@ -242,9 +242,9 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 		}
 	}
 	if once {
-		times = nil
+		times = slices.Repeat([]int64{1}, len(keys))
 	}
-	args := AppendPlainArgs([]any{h.now}, &r, times)
+	args := append(AppendPlainArgs(nil, &r, times), h.now)
 	reply, err := h.rdb.Eval(ctx, h.plainScript.Text.(string), names, args...).Text()
 	if err != nil {
 		h.Fatal(err)
@@ -271,7 +271,7 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 func (h *history) full(requests []bucket.Request, keys []int, seen map[string]int) {
 	h.Helper()
 	var names []string
-	args := []any{h.now}
+	var args []any
 	var rs []*bucket.Request
 	var before, after []bucket.Bucket
 	for i := range requests {
@@ -280,7 +280,7 @@ func (h *history) full(requests []bucket.Request, keys []int, seen map[string]in
 		names, args = append(names, state, holds), append(args, FullArg(&requests[i], h.now))
 		rs, before, after = append(rs, &requests[i]), append(before, *clone(h.buckets[keys[i]])), append(after, *clone(h.buckets[keys[i]]))
 	}
-	reply, err := h.rdb.Eval(ctx, h.fullScript.Text.(string), names, args...).Text()
+	reply, err := h.rdb.Eval(ctx, h.fullScript.Text.(string), names, append(args, h.now)...).Text()
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -24,12 +24,6 @@ local values = unpack -- of a list; below, unpack is struct's
 local pack, unpack, sub = struct.pack, struct.unpack, string.sub
 local call, pcall = redis.call, redis.pcall
 
-local now = ARGV[1] ~= '' and tonumber(ARGV[1]) -- in µs; '' for this server's clock
-if not now then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
-
 -- convert returns used and cut of a limit whose unit or capacity has changed.
 -- What was used stays used. A smaller capacity makes no debt of it: what it
 -- can't take is cut, and is used again when the capacity grows.

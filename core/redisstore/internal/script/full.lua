@@ -13,7 +13,7 @@
 --       ticket, tag and tokens (HOLD) by the instants of their ends. Its last
 --       member is '', which has no end: so the set, and its TTL, stay when all
 --       holds have ended. It expires after the state
--- ARGV  now; then the requests, each a REQUEST and its limits: action, whether
+-- ARGV  the requests, each a REQUEST and its limits: action, whether
 --       a limit holds tokens, times, an instant or delay, and the ticket of its
 --       holds
 --         TAKE     takes n of each limit up to `times` times, and leaves `floor`;
@@ -25,6 +25,7 @@
 --         RESERVE  takes n for when all limits have it, within `when` µs
 --         CANCEL   gives back n of what was reserved for the instant `when`
 --         EXTEND   takes n; of a limit whose hold is still there without asking
+--       Then now, or nothing for this server's clock
 -- Returns of each request how many times it was granted, now, the instant at
 -- which its tokens are due, how many penalties it has made, and the answers of
 -- its limits.
@@ -34,6 +35,13 @@ local REQUEST, LIMIT, HOLD = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7'
 local FIRST_ANSWER, ANSWER = '>I7I7I7I4i7I7I7', '>i7I7I7'
 local TAKE, CHARGE, RESERVE, CANCEL, EXTEND = 0, 1, 2, 3, 4
 local NO_END, NO_END_TEXT = 2 ^ 53, '9007199254740992' -- later than all ends
+
+local now = ARGV[#KEYS / 2 + 1]
+now = now and tonumber(now)
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
 
 -- A calendar's steps are its periods. The starts of those around now are known;
 -- in front of them and behind them, periods are `step` long.
@@ -102,8 +110,8 @@ end
 
 -- Decide each request as if it was alone.
 local requests, all = {}, true
-for i = 2, #ARGV do
-  local text, key, holds = ARGV[i], KEYS[2 * i - 3], KEYS[2 * i - 2]
+for i = 1, #KEYS / 2 do
+  local text, key, holds = ARGV[i], KEYS[2 * i - 1], KEYS[2 * i]
   local action, holding, times, when, ticket, from = unpack(REQUEST, text)
   local state, write = call('GET', key) or '', false
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then error(NO_BUCKET, 0) end
@@ -226,7 +234,7 @@ for i = 2, #ARGV do
   local look = action == TAKE and not asked
   if look and in_debt or action == RESERVE and due > when then granted = 0 end
   all = all and granted > 0
-  requests[i - 1] = {
+  requests[i] = {
     action = action, holding = holding == 1, when = when, ticket = ticket, state = state, records = records,
     expires = expires, noted = noted, ends_from = ends_from, last_end = last_end, over = over, limits = limits,
     granted = granted, due = due, look = look, write = write,

@@ -6,8 +6,9 @@
 -- without asking, where n below 0 gives back.
 --
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
--- ARGV  now; the limits; 'take', 'look' or 'charge', or nothing to take; times of
---       each key, 7 bytes each, or nothing for once
+-- ARGV  the limits; 'take', 'look' or 'charge', or nothing to take; times of each
+--       key, 7 bytes each, or nothing for once; now, or nothing for this server's
+--       clock
 -- Returns of each key how many times it was granted and now, and of each limit
 -- used, at and cut, 7 bytes each: what is left, and when there is more, follows
 -- from these. It is one text. If a key can't be read or written, nothing is taken
@@ -18,7 +19,11 @@ local ANSWER = '>I7I7I7I7I7'
 local FAILED = '\255\255\255\255\255\255\255'
 
 local keys, failures = KEYS, nil -- answers take the places of their keys
-local limits, action, counts = ARGV[2], ARGV[3], ARGV[4]
+local limits, action, counts, now = ARGV[1], ARGV[2], ARGV[3], ARGV[4] and tonumber(ARGV[4])
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
 local charge, look = action == 'charge', action == 'look'
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
 local several = #limits > LIMIT_SIZE and {} -- limits, by where they begin

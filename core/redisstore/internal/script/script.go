@@ -44,9 +44,9 @@ func newScript(text string) *Script {
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
 
-// AppendPlainArgs appends the arguments of the plain script after now, for
-// requests on as many keys that have the action, limits and tokens of r, each so
-// many times. nil stands for once.
+// AppendPlainArgs appends the arguments of the plain script, for requests on as
+// many keys that have the action, limits and tokens of r, each so many times. nil
+// stands for once. An instant may follow times that are not nil.
 func AppendPlainArgs(args []any, r *bucket.Request, times []int64) []any {
 	args = append(args, plainLimits(r))
 	action := take
