@@ -28,7 +28,7 @@ local charge, look = action == 'charge', action == 'look'
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
 local several = #limits > LIMIT_SIZE and {} -- limits, by where they begin
 for from = 1, several and #limits or 0, LIMIT_SIZE do
-  several[from] = { unpack(LIMIT, limits, from) }
+  several[from] = { 0, 0, 0, '', unpack(LIMIT, limits, from) } -- used, at, cut, held; the limit
 end
 
 local states = keys[2] and pcall('MGET', values(keys)) -- false for a key that has none, or can't be read
@@ -45,70 +45,73 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
   local expires, ends_from = 0, 0
   if state ~= '' then expires, ends_from = unpack(HEADER, state) end
 
-  -- Decide as if all was granted. If a limit has less, decide those in front of
-  -- it again.
-  local granted_before, back_before, taken, set_back, found, records, answer, last
-  repeat
-    granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, '', '', 0
-    for from = 1, #limits, LIMIT_SIZE do
-      if several then
-        local l = several[from]
-        tag, unit, capacity, gain, step, mode, n = l[1], l[2], l[3], l[4], l[5], l[6], l[7]
-      end
-      local full, need = capacity * unit, n * unit
-
-      -- The bucket as it is now.
-      local used, at, cut, held, clock = 0, 0, 0, NOT_HELD, now
-      for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
-        local its, old_unit, old_capacity, _, old_used, old_at, old_cut = unpack(RECORD, state, place)
-        if its == tag then
-          used, at, cut = old_used, old_at, old_cut
-          if ends_from > 0 then held = sub(state, place + 18, place + 24) end
-          if old_unit ~= unit or old_capacity ~= capacity then
-            used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
-            only = false
-          end
-          found = found + 1
-          break
+  -- Decide: bring each limit to now, and ask how many times it has what it takes.
+  local used, at, cut, held, found, set_back = 0, 0, 0, NOT_HELD, 0, false
+  for from = 1, #limits, LIMIT_SIZE do
+    local l = several and several[from]
+    if l then
+      tag, unit, capacity, gain, step, mode, n = l[5], l[6], l[7], l[8], l[9], l[10], l[11]
+      used, at, cut, held = 0, 0, 0, NOT_HELD
+    end
+    for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
+      local its, old_unit, old_capacity, _, old_used, old_at, old_cut = unpack(RECORD, state, place)
+      if its == tag then
+        used, at, cut = old_used, old_at, old_cut
+        if ends_from > 0 then held = sub(state, place + 18, place + 24) end
+        if old_unit ~= unit or old_capacity ~= capacity then
+          used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
+          only = false
         end
-      end
-      if at > now then -- stored even if denied, or the bucket would not refill until then
-        at = now
-        set_back = true
-      end
-      -- Another definition leaves an `at` between steps: no time counts twice.
-      if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
-      used, cut, at = refill(used, cut, at, clock, gain, step)
-
-      -- Take n of it, so many times.
-      local left = full - used
-      if need * granted > left and not charge and (need > 0 or look) then
-        granted = left < need and 0 or (left - left % need) / need
-        if from == 1 then granted_before = granted end -- none is in front of it
-      end
-      if granted > 0 and (need > 0 or need < 0 and used + cut > 0) then
-        taken, used = true, used + need * granted
-        if used > MOST then used = MOST end
-        if used < 0 then
-          cut = math.max(0, cut + used)
-          used = 0
-        end
-      end
-      local stored = at < now and at or now
-      if from == 1 then -- if a later limit lowers granted, this one is decided again
-        answer = pack(ANSWER, granted, now, used, stored, cut)
-      else
-        answer = answer .. pack(AMOUNTS, used, stored, cut)
-      end
-      if granted > 0 or set_back then -- it may be stored
-        if not only or found == 0 then
-          records = records .. sub(limits, from, from + DEFINITION_SIZE - 1) .. held .. sub(answer, -21)
-        end
-        local full_in = wait(used + cut, at, now, gain, step)
-        if full_in > last then last = full_in end
+        found = found + 1
+        break
       end
     end
-  until granted == granted_before and set_back == back_before
+    if at > now then -- stored even if denied, or the bucket would not refill until then
+      at = now
+      set_back = true
+    end
+    -- Another definition leaves an `at` between steps: no time counts twice.
+    local clock = now
+    if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
+    used, cut, at = refill(used, cut, at, clock, gain, step)
+
+    local left, need = capacity * unit - used, n * unit
+    if need * granted > left and not charge and (need > 0 or look) then
+      granted = left < need and 0 or (left - left % need) / need
+    end
+    if l then l[1], l[2], l[3], l[4] = used, at, cut, held end
+  end
+
+  -- Take n of each limit, so many times, and answer.
+  local taken, records, answer, last = false, '', '', 0
+  for from = 1, #limits, LIMIT_SIZE do
+    if several then
+      local l = several[from]
+      used, at, cut, held, unit, gain, step, n = l[1], l[2], l[3], l[4], l[6], l[8], l[9], l[11]
+    end
+    local need = n * unit
+    if granted > 0 and (need > 0 or need < 0 and used + cut > 0) then
+      taken, used = true, used + need * granted
+      if used > MOST then used = MOST end
+      if used < 0 then
+        cut = math.max(0, cut + used)
+        used = 0
+      end
+    end
+    local stored = at < now and at or now
+    if from == 1 then
+      answer = pack(ANSWER, granted, now, used, stored, cut)
+    else
+      answer = answer .. pack(AMOUNTS, used, stored, cut)
+    end
+    if granted > 0 or set_back then -- it may be stored
+      if not only or found == 0 then
+        records = records .. sub(limits, from, from + DEFINITION_SIZE - 1) .. held .. sub(answer, -21)
+      end
+      local full_in = wait(used + cut, at, now, gain, step)
+      if full_in > last then last = full_in end
+    end
+  end
   keys[i] = answer
 
   if taken or set_back then
