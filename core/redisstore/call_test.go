@@ -49,7 +49,7 @@ func timesOf(cmd redis.Cmder) []int64 {
 	}
 	times := make([]int64, keys)
 	for i := range times {
-		if times[i] = 1; counts != nil {
+		if times[i] = 1; len(counts) > 0 {
 			times[i] = int64(binary.BigEndian.Uint64(append([]byte{0}, counts[7*i:7*i+7]...)))
 		}
 	}

@@ -165,14 +165,14 @@ func (cmd *command) args(prefix, now string) []any {
 		var times []int64 // nil: once each
 		for i := range cmd.keys {
 			args = append(args, cmd.keys[i].key)
-			if (cmd.keys[i].times != 1 || now != "") && times == nil {
+			if cmd.keys[i].times != 1 && times == nil {
 				times = make([]int64, len(cmd.keys))
 			}
 		}
 		for i := range times {
 			times[i] = cmd.keys[i].times
 		}
-		return appendNow(script.AppendPlainArgs(args, &first.request.Request, times), now)
+		return script.AppendPlainArgs(args, &first.request.Request, times, now)
 	}
 	n := 1 + len(first.others)
 	args := make([]any, 3, 3+3*n)
@@ -184,15 +184,10 @@ func (cmd *command) args(prefix, now string) []any {
 	for m := range first.members() {
 		args = append(args, script.FullArg(&m.request.Request, at))
 	}
-	return appendNow(args, now)
-}
-
-// appendNow appends the argument of a script that stands for an injected clock.
-func appendNow(args []any, now string) []any {
-	if now == "" {
-		return args
+	if now != "" {
+		args = append(args, now)
 	}
-	return append(args, now)
+	return args
 }
 
 // approxNow returns now in µs since 1970. If now is "", it returns the time of

@@ -73,8 +73,8 @@ func WithPrefix(prefix string) Option {
 }
 
 // WithTimeout sets how long Redis may take to answer a decision: by default 100
-// ms. After that, or up to a quarter later in a busy process, the policy's
-// OnFailure decides. The timeout should be more than two round trips to the server.
+// ms. After that, or an eighth later, the policy's OnFailure decides. The timeout
+// should be more than two round trips to the server.
 //
 // The timeout begins when the decision is sent. Until then it may be queued for
 // ten times the timeout while Redis answers others, and for the timeout once it

@@ -39,11 +39,11 @@ import (
 // A Store starts no goroutine that outlives its work. If [New] returned it, it
 // needs no closing: close the client, after [Store.Close] if it has leases.
 //
-// Concurrent decisions share script calls. To each server a Store has at most 4
-// calls in flight, or up to 32 if none was sent for 2 ms. Of a pool of more than
-// 4 connections they leave a quarter to others. The servers of a Cluster or a
-// Ring share no calls, no queue and no breaker: one that does not answer delays
-// its own keys only.
+// Concurrent decisions share script calls. A server works on at most 4 of a Store
+// at once, on 8 while 64 decisions wait, and on up to 32 if none was sent for 2
+// ms. Of a pool of more than 4 connections they leave a quarter to others. The
+// servers of a Cluster or a Ring share no calls, no queue and no breaker: one that
+// does not answer delays its own keys only.
 //
 // If the client has ContextTimeoutEnabled, so that commands end with their
 // contexts, the caller's goroutine sends a single decision, which is fastest. A

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -242,9 +243,9 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 		}
 	}
 	if once {
-		times = slices.Repeat([]int64{1}, len(keys))
+		times = nil
 	}
-	args := append(AppendPlainArgs(nil, &r, times), h.now)
+	args := AppendPlainArgs(nil, &r, times, strconv.FormatInt(h.now, 10))
 	reply, err := h.rdb.Eval(ctx, h.plainScript.Text.(string), names, args...).Text()
 	if err != nil {
 		h.Fatal(err)

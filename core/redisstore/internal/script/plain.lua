@@ -7,8 +7,8 @@
 --
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
 -- ARGV  the limits; 'take', 'look' or 'charge', or nothing to take; times of each
---       key, 7 bytes each, or nothing for once; now, or nothing for this server's
---       clock
+--       key, 7 bytes each, or nothing or '' for once; now, or nothing for this
+--       server's clock
 -- Returns of each key how many times it was granted and now, and of each limit
 -- used, at and cut, 7 bytes each: what is left, and when there is more, follows
 -- from these. It is one text. If a key can't be read or written, nothing is taken
@@ -24,6 +24,7 @@ if not now then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
+if counts == '' then counts = nil end
 local charge, look = action == 'charge', action == 'look'
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
 local several = #limits > LIMIT_SIZE and {} -- limits, by where they begin

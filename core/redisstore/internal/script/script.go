@@ -46,8 +46,9 @@ func newScript(text string) *Script {
 
 // AppendPlainArgs appends the arguments of the plain script, for requests on as
 // many keys that have the action, limits and tokens of r, each so many times. nil
-// stands for once. An instant may follow times that are not nil.
-func AppendPlainArgs(args []any, r *bucket.Request, times []int64) []any {
+// stands for once, and now "" for the server's clock. What says the usual at the
+// end is left out.
+func AppendPlainArgs(args []any, r *bucket.Request, times []int64, now string) []any {
 	args = append(args, plainLimits(r))
 	action := take
 	switch {
@@ -56,13 +57,17 @@ func AppendPlainArgs(args []any, r *bucket.Request, times []int64) []any {
 	case r.Looks():
 		action = look
 	}
-	if times != nil {
-		return append(args, action, bucket.Append7(make([]byte, 0, 7*len(times)), times...))
+	if times == nil && now == "" {
+		if action == take {
+			return args
+		}
+		return append(args, action)
 	}
-	if action != take {
-		args = append(args, action)
+	args = append(args, action, bucket.Append7(make([]byte, 0, 7*len(times)), times...))
+	if now == "" {
+		return args
 	}
-	return args
+	return append(args, now)
 }
 
 // As any, because a conversion for each call would allocate.
