@@ -286,7 +286,7 @@ for i = 1, #requests do
   local last, records = 0, ''
   for k = 1, #limits do
     local l = limits[k]
-    local full_in = l.used + l.cut > 0 and wait_for(l, l.used + l.cut, now) or 0
+    local full_in = wait_for(l, l.used + l.cut, now)
     if l.held > 0 and l.hold > 0 then
       last_end = last_end or call('ZRANGE', holds, '-2', '-2', 'WITHSCORES')[2] or now
       full_in = math.max(full_in, last_end - now)
